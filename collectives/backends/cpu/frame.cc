@@ -11,6 +11,12 @@
 #include "ddp/types.h"
 
 namespace ddp::internal {
+namespace {
+
+/// Enough for several frames, and for most of them.
+constexpr std::size_t kStaging = std::size_t{128} << 10;
+
+}  // namespace
 
 bool Frame::is_sound() const {
   constexpr std::uint64_t kMost = std::numeric_limits<std::ptrdiff_t>::max() / 8;
@@ -57,12 +63,17 @@ bool FrameReader::parse() {
     std::memcpy(&frame, staging_.data() + begin_, sizeof(frame));
     if (!frame.is_sound()) return false;
     const std::size_t size = sizeof(frame) + frame.follow();
-    if (size > staging_.size()) return false;  // the sender has not identified itself yet
+    if (size > staging_.size()) {
+      if (!is_identified_) return false;
+      staging_.resize(sizeof(Frame) + Frame::kShort);
+    }
     if (end_ - begin_ < size) break;
     begin_ += size;
     if (frame.kind != Frame::Kind::data) {
       if (!events_.on_frame(frame, data)) return false;
-      if (frame.kind == Frame::Kind::hello) staging_.resize(2 * (sizeof(Frame) + Frame::kShort));
+      if (frame.kind == Frame::Kind::hello && !std::exchange(is_identified_, true)) {
+        staging_.resize(kStaging);
+      }
       if (frame.kind == Frame::Kind::turn) begin_ = end_;  // only bytes that wake this end
       continue;
     }

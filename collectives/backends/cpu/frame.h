@@ -15,9 +15,10 @@ namespace ddp::internal {
 /// its own, so a connection has frames of one direction only. Sent as it lies in memory, so it has
 /// no padding.
 ///
-/// Short messages are sent eagerly. Long ones wait for the receiver (MPI's rendezvous protocol):
-/// message, then clear_to_send in the other direction, then data frames. If the message says where
-/// its data is, the receiver may read it there instead, and then sends taken.
+/// Short messages are sent eagerly, if the receiver cannot read them where they are. Long ones wait
+/// for the receiver (MPI's rendezvous protocol): message, then clear_to_send in the other
+/// direction, then data frames. If the message says where its data is, the receiver may read it
+/// there instead, and then sends taken.
 ///
 /// Ranks that share memory soon go on in a ring there (ShmRing). Their connection then has single
 /// bytes, which wake the reader of the ring, or its writer.
@@ -46,7 +47,7 @@ struct Frame {
   std::uint64_t count = 0;  ///< message: elements; data, taken, credit: bytes
 
   /// The longest data of a short message, in bytes.
-  static constexpr std::size_t kShort = 64 << 10;
+  static constexpr std::size_t kShort = 192 << 10;
 
   /// Whether the kind exists, and type and count are possible.
   bool is_sound() const;
@@ -89,8 +90,9 @@ class FrameReader {
   void advance(std::size_t bytes);
 
   Events events_;
-  std::vector<char> staging_;  // holds one frame only until a hello was accepted
-  std::size_t begin_ = 0;      // of what is not parsed yet in staging_
+  std::vector<char> staging_;   // holds one frame only until a hello was accepted
+  bool is_identified_ = false;  // since then
+  std::size_t begin_ = 0;       // of what is not parsed yet in staging_
   std::size_t end_ = 0;
   std::uint64_t number_ = 0;     // of the long message that is being received
   char* destination_ = nullptr;  // of its next byte

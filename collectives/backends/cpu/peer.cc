@@ -20,10 +20,9 @@ constexpr std::size_t kCost = 64;
 /// more memory would not help it.
 constexpr std::size_t kMostUnexpected = 1 << 17;
 
-/// From so many bytes on one copy by the kernel, which has to look up each page, takes less time
-/// than two through the ring, which both ranks make at once; but not with pages of 4 KiB. Where no
-/// kernel is needed all long messages are read.
-constexpr std::size_t kLeastRead = std::size_t{128} << 10;
+/// Data of more bytes is read where both ranks map it: one copy, for which the receiver has to come
+/// first.
+constexpr std::size_t kLeastMapped = std::size_t{64} << 10;
 
 /// From so many on memory of programs may have a huge page wherever it begins.
 constexpr std::size_t kTwoHugePages = std::size_t{4} << 20;
@@ -81,12 +80,17 @@ void CpuPeer::open() {
   if (!connection_.is_open()) connection_.open(to_, first_);
 }
 
+bool CpuPeer::is_short(const Transfer& transfer) const {
+  const std::size_t bytes = transfer.count * size_of(transfer.type);
+  if (bytes <= kLeastMapped) return true;
+  return bytes <= Frame::kShort && !(heap_ && heap_->position_of(transfer.data, bytes) != 0);
+}
+
 /// That of the next message.
 Frame CpuPeer::frame_of(const Transfer& transfer) const {
-  const std::size_t bytes = transfer.count * size_of(transfer.type);
   Frame frame{.kind = Frame::Kind::message,
               .type = static_cast<std::uint8_t>(transfer.type),
-              .is_short = static_cast<std::uint8_t>(bytes <= Frame::kShort),
+              .is_short = static_cast<std::uint8_t>(is_short(transfer)),
               .tag = transfer.tag,
               .number = sent_ + 1,
               .count = transfer.count};
@@ -138,10 +142,11 @@ void CpuPeer::send(MessageAt message) {
   connection_.send(frame, message->data(), [this, message] { events_.done(message); });
 }
 
-/// By the kernel, than through the ring. One page stands for all.
+/// By the kernel, than through the ring: one copy by it, which has to look up each page, takes less
+/// time than two through the ring, which both ranks make at once, but not with pages of 4 KiB. One
+/// page stands for all.
 bool CpuPeer::is_read_sooner(const Message& message) const {
   const std::size_t bytes = message.bytes();
-  if (bytes < kLeastRead) return false;
   const auto is_huge = own_.is_in_huge_page(message.data() + bytes / 2);
   return is_huge.value_or(bytes >= kTwoHugePages && are_pages_huge());
 }

@@ -174,6 +174,7 @@ class CpuPeer {
   };
 
   void open();
+  bool is_short(const Transfer& transfer) const;
   Frame frame_of(const Transfer& transfer) const;
   void send(MessageAt message);
   bool is_read_sooner(const Message& message) const;

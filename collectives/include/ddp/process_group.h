@@ -204,7 +204,7 @@ class DDP_EXPORT ProcessGroup {
   /// Messages from one rank with the same tag are received in the order in which they are sent;
   /// messages with other tags and collective calls may come in any order between them and be under
   /// way at the same time. recv returns when the data has arrived; send when `data` may be written
-  /// again, which for up to 64 KiB can be before the other rank calls recv. The timeout begins with
+  /// again, which for up to 192 KiB can be before the other rank calls recv. The timeout begins with
   /// the call and, for longer data, again with each piece. Errors: usage (the other rank is this
   /// one), mismatch (names both calls, when both are made; or the other rank has left the group),
   /// timed_out (names the tags that arrived instead), peer_lost.

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "collectives/backends/cpu/frame.h"
 #include "tests/collectives/in_rank.h"
 
 namespace ddprun::tests {
@@ -14,8 +15,8 @@ namespace ddprun::tests {
 using Elements = std::vector<float>;
 
 inline constexpr std::size_t kShort =
-    (64 << 10) / sizeof(float);                // the longest that is sent unasked
-inline constexpr std::size_t kLong = 700'001;  // some pieces
+    ddp::internal::Frame::kShort / sizeof(float);  // the longest that is sent unasked
+inline constexpr std::size_t kLong = 700'001;      // some pieces
 
 /// The content of the message with this tag from this rank.
 inline Elements elements(int rank, int tag, std::size_t count) {

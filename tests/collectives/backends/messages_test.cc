@@ -145,12 +145,12 @@ class HugeMemory {
                                                             &std::free};
 };
 
-/// Rank 1 gets a message in `sent`, of kLong elements, from rank 0 that is stopped; or that is not,
-/// if the kernel has to read it, and may not.
+/// Rank 1 gets a message in `sent` from rank 0 that is stopped; or that is not, if the kernel has
+/// to read it, and may not.
 void receive_from_stopped(ProcessGroup& group, std::span<float> sent, bool is_mapped) {
   check(are_two_rings_mapped(group), "two rings");
   both_ways(group);  // now in the rings
-  const Elements message = elements(0, 5, kLong);
+  const Elements message = elements(0, 5, sent.size());
   const pid_t sender = group.broadcast(::getpid());
   if (group.rank() == 0) {
     std::ranges::copy(message, sent.begin());
@@ -159,7 +159,7 @@ void receive_from_stopped(ProcessGroup& group, std::span<float> sent, bool is_ma
     return work.wait();
   }
   static_cast<void>(group.recv<int>(0, 6));  // the other is announced
-  Elements got(kLong, -1);
+  Elements got(sent.size(), -1);
   {
     std::optional<Stopped> stopped;
     if (is_mapped || may_read_memory(sender)) stopped.emplace(sender);
@@ -194,15 +194,16 @@ TEST_CASE("a rank that may map no ring gets its messages through its connection"
 TEST_CASE(
     "ranks read long messages in memory of allocate() in place, also of a rank that is stopped") {
   const bool is_mapped = GENERATE(true, false);  // by the receiver; else the kernel reads it
+  const std::size_t count = GENERATE(kShort / 2, kLong);
   check_ranks(
       2,
-      [](ProcessGroup& group, bool keeps) {
-        auto memory = group.allocate(kLong * sizeof(float));
-        const std::span sent(static_cast<float*>(memory.get()), kLong);
+      [](ProcessGroup& group, bool keeps, std::size_t elements) {
+        auto memory = group.allocate(elements * sizeof(float));
+        const std::span sent(static_cast<float*>(memory.get()), elements);
         if (group.rank() == 1 && !keeps) memory.reset();
         receive_from_stopped(group, sent, keeps);
       },
-      is_mapped);
+      is_mapped, count);
 }
 
 TEST_CASE("ranks read long messages in place in all memory, if its pages are huge") {
