@@ -8,7 +8,7 @@
 #include <tuple>
 
 #include "collectives/backends/shm/fence.h"
-#include "collectives/backends/shm/prefetch.h"
+#include "collectives/backends/shm/processor.h"
 
 namespace ddp::internal {
 namespace {

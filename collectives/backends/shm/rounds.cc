@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "collectives/backends/shm/prefetch.h"
+#include "collectives/backends/shm/processor.h"
 
 namespace ddp::internal {
 namespace {
@@ -24,14 +24,6 @@ constexpr std::uint64_t kMostWaitsPerSpin = 4096;
 constexpr int kLooksPerClock = 128;
 /// Before the first look at the clock, which takes about as long as a rank that is on time does.
 constexpr int kFirstLooks = 32;
-
-void pause_processor() {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
 
 /// See ShmMember::digests.
 std::uint64_t digest_of(const Call& call, std::uint64_t round) {

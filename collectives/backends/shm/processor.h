@@ -1,7 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+// What a program may tell the processor that it runs on.
+
 namespace ddp::internal {
+
+/// Waits for a moment, and leaves the processor's units to whoever shares them.
+inline void pause_processor() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
 
 /// Makes the cache line this processor's own, as others have read it: a write need not wait for
 /// that then.
