@@ -16,6 +16,9 @@ namespace {
 /// From here on the round that it takes more costs less than the copies.
 constexpr std::size_t kLeast = std::size_t{64} << 10;
 
+/// Up to here the root of a reduce of two ranks takes less time alone than both with copies.
+constexpr std::size_t kMostAlone = std::size_t{1} << 20;
+
 /// Between two looks whether the call has failed.
 constexpr std::size_t kStretch = std::size_t{256} << 10;
 
@@ -42,6 +45,8 @@ bool ShmZeroCopy::suits(const Task& task) const {
     case Operation::all_reduce:
     case Operation::broadcast:
       return bytes >= kLeast;
+    case Operation::reduce:
+      return size_ == 2 && bytes >= kLeast && bytes <= kMostAlone;
     case Operation::all_gather:
     case Operation::reduce_scatter:
     case Operation::all_to_all:
@@ -67,6 +72,7 @@ ShmZeroCopy::Places ShmZeroCopy::find(const Task& task) const {
       if (is_own_block(task, rank_)) return {heap_.find(task.out, blocks), {}, true};
       return {heap_.find(task.in, bytes), {}};
     case Operation::broadcast:
+    case Operation::reduce:
       return {heap_.find(task.in, bytes), {}};
     case Operation::all_to_all:
       if (task.in == task.out) return {};  // others would read what this rank has received
@@ -81,8 +87,11 @@ void ShmZeroCopy::run(const Task& task, const Places& places) {
     case Operation::all_reduce:
       all_reduce(task, places);
       break;
+    case Operation::reduce:
+      if (rank_ == task.root) reduce(task, places.in, 0);
+      break;
     case Operation::reduce_scatter:
-      reduce_scatter(task, places);
+      reduce(task, places.in, rank_);
       break;
     case Operation::broadcast:
       broadcast(task, places);
@@ -124,13 +133,14 @@ void ShmZeroCopy::all_reduce(const Task& task, const Places& places) {
   }
 }
 
-void ShmZeroCopy::reduce_scatter(const Task& task, const Places& places) {
-  const std::size_t block = task.count * size_of(task.type);
-  const std::size_t begin = block * static_cast<std::size_t>(rank_);
+/// One block of the data, to this rank.
+void ShmZeroCopy::reduce(const Task& task, const ShmPlace& in, int block) {
+  const std::size_t bytes = task.count * size_of(task.type);
+  const std::size_t begin = bytes * static_cast<std::size_t>(block);
   char* const out = static_cast<char*>(task.out);
-  for (std::size_t at = 0; at < block; at += results_.size()) {
-    const std::size_t length = std::min(results_.size(), block - at);
-    copy_result(out + at, combine(task, places.in, begin + at, length), length, block);
+  for (std::size_t at = 0; at < bytes; at += results_.size()) {
+    const std::size_t length = std::min(results_.size(), bytes - at);
+    copy_result(out + at, combine(task, in, begin + at, length), length, bytes);
   }
 }
 

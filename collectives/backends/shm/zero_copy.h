@@ -14,7 +14,8 @@ namespace ddp::internal {
 
 /// Collective tasks whose data is in memory that all ranks map, at the same place of it: each rank
 /// reads what it needs from there. For an all_reduce each combines a share of the data of all
-/// ranks, and writes the result to all of them; for a broadcast the root writes a part to each.
+/// ranks, and writes the result to all of them; for a broadcast the root writes a part to each. Of
+/// a short reduce of two ranks the root reads all.
 ///
 /// A round comes before, in which all ranks show where their data is: so it is complete. A round
 /// comes after, so that nobody reads or writes it any more: both order the accesses as those to
@@ -45,7 +46,7 @@ class ShmZeroCopy {
 
  private:
   void all_reduce(const Task& task, const Places& places);
-  void reduce_scatter(const Task& task, const Places& places);
+  void reduce(const Task& task, const ShmPlace& in, int block);
   const char* combine(const Task& task, const ShmPlace& in, std::size_t at, std::size_t bytes);
   void broadcast(const Task& task, const Places& places) const;
   void fetch(const Task& task, const Places& places) const;

@@ -97,6 +97,15 @@ void make_calls(ProcessGroup& group, const Buffers& buffers, std::size_t count) 
   check_is(buffers.in(count), "broadcast", [&](std::size_t i) { return element(size - 1, i); });
 
   fill(rank, buffers.in(count));
+  group.reduce(buffers.in(count), buffers.out(count), 0);
+  fill(size, buffers.in(count));
+  if (rank == 0) check_is(buffers.out(count), "reduce", total);
+  fill(rank, buffers.in(count));
+  group.reduce(buffers.in(count), size - 1);
+  check_is(buffers.in(count), "reduce in place",
+           [&](std::size_t i) { return rank == size - 1 ? total(i) : ours(i); });
+
+  fill(rank, buffers.in(count));
   group.all_gather(buffers.in(count), buffers.out(all));
   fill(rank, buffers.out(all).subspan(own, count));
   check_is(buffers.out(all), "all_gather", gathered);
