@@ -167,7 +167,7 @@ void ShmZeroCopy::fetch(const Task& task, const Places& places) const {
     Task theirs = task;
     theirs.in = places.in.of(other) + block * static_cast<std::size_t>(other);
     const char* const from = Route(theirs, other, size_).to(rank_).data;
-    copy(in.data, from, in.bytes, in.bytes);
+    copy(in.data, from, in.bytes, in.bytes * static_cast<std::size_t>(size_));
   }
   copy_own(route, rank_);
 }
