@@ -339,7 +339,7 @@ void AgentSession::resume(std::uint64_t received) {
 void AgentSession::begin_again(const std::string& reason) {
   delivery_ = {};
   begun_again_ = true;
-  joins_when_leased_ = false;
+  held_.reset();
   if (left_) {
     round_lost_ = true;  // its workers may still be ending
   } else if (unanswered_join_) {
@@ -355,13 +355,16 @@ void AgentSession::take_notification(Notification notification, Time now) {
   if (!delivery_.receive()) return;
   const bool is_end =
       std::holds_alternative<Closed>(notification) || std::holds_alternative<Refused>(notification);
-  if (const auto* ready = std::get_if<Ready>(&notification)) {
-    if (unanswered_join_ && !has_lease(now)) return refuse_ready(ready->layout, now);
-    take_ready(ready->layout);
+  if (auto* ready = std::get_if<Ready>(&notification)) {
+    begin_round(ready->layout);
+    if (unanswered_join_ && !has_lease(now)) return hold(std::move(*ready), now);
+    unanswered_join_.reset();
   }
   if (const auto* broken = std::get_if<Broken>(&notification)) {
     take_broken(*broken);
-    if (round_refused_) return;  // nothing of it ran here
+    if (std::exchange(held_, std::nullopt)) {  // nothing of it ran here
+      return send_counted(message::Join{*unanswered_join_});
+    }
   }
   if (is_end) {
     send(Heartbeat{delivery_.received()});  // acknowledges it
@@ -370,28 +373,21 @@ void AgentSession::take_notification(Notification notification, Time now) {
   act(agent_action::Received{std::move(notification)});
 }
 
-/// To join again before there is a lease would only be answered by the next Ready, and so on as
-/// fast as the network is. A new master has to know that there was this round: it is the node's
-/// last one, though nothing of it ran here.
-void AgentSession::refuse_ready(const Layout& layout, Time now) {
-  begin_round(layout);
-  round_refused_ = joins_when_leased_ = true;
+/// The master takes this node for a member, whose lease its heartbeats renew as those of the
+/// others: to join again would only break the round. Should another master come first, it has to
+/// know that there was this round: it is the node's last one, though nothing of it ran here.
+void AgentSession::hold(Ready ready, Time now) {
   JoinRequest& join = *unanswered_join_;
   join.last_master = round_master_;
-  join.last_round = layout.round;
-  join.last_node_rank = layout.node_rank;
-  join.last_guests = layout.guests;
-  join.last_restarts = layout.restarts;
-  join.restarts = std::max(join.restarts, layout.restarts);
+  join.last_round = ready.layout.round;
+  join.last_node_rank = ready.layout.node_rank;
+  join.last_guests = ready.layout.guests;
+  join.last_restarts = ready.layout.restarts;
+  join.restarts = std::max(join.restarts, ready.layout.restarts);
   join.unreported_failure.reset();
   join.worker_exits = {};
+  held_ = std::move(ready);
   send_heartbeat(now);
-}
-
-void AgentSession::take_ready(const Layout& layout) {
-  begin_round(layout);
-  round_refused_ = false;
-  unanswered_join_.reset();
 }
 
 /// A master that began this round needs to hear nothing of the one before.
@@ -465,7 +461,9 @@ void AgentSession::renew_lease(Time sent, Time now) {
   if (end && *end <= now) return;  // too late to save the lease
   lease_end_ = end;
   if (end) act(agent_action::LeaseRenewed{*end});
-  if (std::exchange(joins_when_leased_, false)) send_counted(message::Join{*unanswered_join_});
+  if (!held_) return;
+  unanswered_join_.reset();
+  act(agent_action::Received{*std::exchange(held_, std::nullopt)});
 }
 
 void AgentSession::end_lease_if_over(Time now) {

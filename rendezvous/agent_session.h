@@ -50,8 +50,9 @@
 //
 // A lease runs from when the heartbeat or hello was sent that the master answered. Each event first
 // looks whether the lease is over by then, so the order in which a process that stood still reads
-// its timers and sockets does not matter. A Ready that comes when the lease is over starts nothing:
-// its workers would run without a lease. The node joins again when it has one.
+// its timers and sockets does not matter. A Ready that comes when there is no lease, as after a
+// welcome whose hello took longer than one, waits for the answer to a heartbeat: else its workers
+// would run without a lease.
 
 namespace ddprun::rendezvous {
 
@@ -206,8 +207,7 @@ class AgentSession {
   void resume(std::uint64_t received);
   void begin_again(const std::string& reason);
   void take_notification(Notification notification, Time now);
-  void refuse_ready(const Layout& layout, Time now);
-  void take_ready(const Layout& layout);
+  void hold(Ready ready, Time now);
   void begin_round(const Layout& layout);
   void take_broken(const Broken& broken);
   void take_heartbeat(const Heartbeat& heartbeat, Time now);
@@ -239,9 +239,8 @@ class AgentSession {
   // Why the last round failed, as far as is known here, while no restart was counted for it. A
   // master that does not know this session may not know that, either: the join tells it.
   std::optional<Failure> failure_;
-  bool begun_again_ = false;        // since the last Ready
-  bool joins_when_leased_ = false;  // a Ready came when there was no lease
-  bool round_refused_ = false;      // that was the last Ready
+  bool begun_again_ = false;   // since the last Ready
+  std::optional<Ready> held_;  // came when there was no lease, and waits for one
   // The round that runs here belongs to another session: this master does not wait for its workers,
   // so that session's lease is not renewed.
   bool round_lost_ = false;

@@ -240,19 +240,54 @@ TEST_CASE("a silent master is told with its own place, whichever place is dialed
       "the master at master:29500 is reachable again "));
 }
 
-TEST_CASE("a round that begins when the lease is over is not started: the node joins again") {
+TEST_CASE("a round that begins when the lease is over is started when there is a lease again") {
   AgentSession session = welcomed_session();
   const auto late = session.received(1, ready(0), kGreeted + 10s);
   CHECK(find<agent_action::LeaseOver>(late) != nullptr);
   CHECK(find<agent_action::Received>(late) == nullptr);
   CHECK(sent<Heartbeat>(late));
-  CHECK_FALSE(sent<message::Join>(late));  // a master that is near would answer it at once, too
-  CHECK_FALSE(
-      sent<message::Join>(session.received(1, Heartbeat{1}, kGreeted + 11s)));  // to the first
+  const auto old = session.received(1, Heartbeat{1}, kGreeted + 11s);  // to the first one
+  CHECK(find<agent_action::Received>(old) == nullptr);
   const auto leased = session.received(1, Heartbeat{1}, kGreeted + 11s);
   REQUIRE(find<agent_action::LeaseRenewed>(leased) != nullptr);
   CHECK(find<agent_action::LeaseRenewed>(leased)->until == kGreeted + 20s);
-  CHECK(sent<message::Join>(leased));
+  CHECK(find<agent_action::Received>(leased) != nullptr);
+  for (const AgentActions& actions : {late, old, leased}) CHECK_FALSE(sent<message::Join>(actions));
+  const auto again = session.received(1, Heartbeat{1}, kGreeted + 12s);
+  CHECK(find<agent_action::Received>(again) == nullptr);
+}
+
+TEST_CASE("a node whose hello came late starts the round that it joins, and joins no second time") {
+  AgentSession session = welcomed_session();
+  session.received(1, ready(0), kGreeted + 1s);
+  session.lost(1, {Errc::unreachable, "reset"}, kGreeted + 2s);
+  session.connected(2, kGreeted + 3s);  // its hello is on its way for longer than the lease
+  const auto anew = session.received(2, welcome(false), kGreeted + 14s);
+  CHECK(find<agent_action::RoundLost>(anew) != nullptr);
+  CHECK(sent<message::Join>(session.join({}, kGreeted + 14s)));
+  const auto early = session.received(2, ready(1), kGreeted + 14s);
+  CHECK(find<agent_action::Received>(early) == nullptr);
+  CHECK(sent<Heartbeat>(early));
+  const auto leased = session.received(2, Heartbeat{1}, kGreeted + 15s);
+  REQUIRE(find<agent_action::LeaseRenewed>(leased) != nullptr);
+  CHECK(find<agent_action::LeaseRenewed>(leased)->until == kGreeted + 24s);
+  CHECK(find<agent_action::Received>(leased) != nullptr);
+  for (const AgentActions& actions : {early, leased}) CHECK_FALSE(sent<message::Join>(actions));
+}
+
+TEST_CASE("a round that is broken before there is a lease is left: the node joins again") {
+  AgentSession session = welcomed_session();
+  session.received(1, ready(0), kGreeted + 10s);
+  const auto broken = session.received(1, Notification(Broken{"lost", {}, 0}), kGreeted + 10s);
+  CHECK(find<agent_action::Received>(broken) == nullptr);
+  const auto join = sent<message::Join>(broken);
+  REQUIRE(join);
+  CHECK(join->request.last_round == 0);
+  session.received(1, Heartbeat{1}, kGreeted + 11s);
+  const auto leased = session.received(1, Heartbeat{1}, kGreeted + 11s);
+  CHECK(find<agent_action::LeaseRenewed>(leased) != nullptr);
+  CHECK(find<agent_action::Received>(leased) == nullptr);  // of that round
+  CHECK(find<agent_action::Received>(session.received(1, ready(1), kGreeted + 12s)) != nullptr);
 }
 
 TEST_CASE("of a round that it did not start a node says to a new master that it was its last") {
