@@ -326,7 +326,7 @@ void AgentSession::take_welcome(const reply::Welcome& welcome, Time now) {
     }
   }
   renew_lease(std::max(renewed_from_, hello_sent_), now);
-  if (before.empty()) send_heartbeat(now);
+  send_heartbeat(now);  // the hello may have been on its way for most of the lease
 }
 
 void AgentSession::resume(std::uint64_t received) {

@@ -32,10 +32,10 @@
 //  line proven    | -                          | -                          | its time starts again
 //  used line lost | -                          | > none; Dial               | > none; Dial
 //  Welcome, old   | > in use; unacknowledged   | -                          | the same, on the new line
-//   session       |  messages again            |                            |
+//   session       |  messages again; Heartbeat |                            |
 //  Welcome, new   | > in use; the Join that has| -                          | the same, on the new line
 //   session       |  no answer again, else     |                            |
-//                 |  RoundLost                 |                            |
+//                 |  RoundLost; Heartbeat      |                            |
 //  another reply  | -                          | its effect                 | > in use; its effect
 //  refused as a   | the end; where the master  | -                          | the same
 //   stranger      |  is searched, Dial after a |                            |

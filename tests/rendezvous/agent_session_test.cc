@@ -275,6 +275,22 @@ TEST_CASE("a node whose hello came late starts the round that it joins, and join
   for (const AgentActions& actions : {early, leased}) CHECK_FALSE(sent<message::Join>(actions));
 }
 
+TEST_CASE("the little that a late hello leaves of a lease is renewed at once") {
+  AgentSession session = welcomed_session();
+  session.received(1, ready(0), kGreeted + 1s);
+  const bool resumed = GENERATE(true, false);
+  CHECK(sent<Heartbeat>(session.tick(kGreeted + 2s)));
+  session.lost(1, {Errc::unreachable, "reset"}, kGreeted + 3s);
+  session.connected(2, kGreeted + 3s);
+  session.tick(kGreeted + 4s);  // when a heartbeat was due, had there been a line
+  const auto back = session.received(2, welcome(resumed), kGreeted + 5s);
+  CHECK(sent<Heartbeat>(back));
+  if (!resumed) session.join({}, kGreeted + 5s);
+  const auto leased = session.received(2, Heartbeat{1}, kGreeted + 5s);
+  REQUIRE(find<agent_action::LeaseRenewed>(leased) != nullptr);
+  CHECK(find<agent_action::LeaseRenewed>(leased)->until == kGreeted + 15s);
+}
+
 TEST_CASE("a round that is broken before there is a lease is left: the node joins again") {
   AgentSession session = welcomed_session();
   session.received(1, ready(0), kGreeted + 10s);
