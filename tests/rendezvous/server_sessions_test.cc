@@ -42,13 +42,13 @@ struct Job {
     return {request};
   }
 
-  ServerActions greet(ConnectionId line, const std::string& host) {
+  ServerActions greet(ConnectionId line, const std::string& host, ServerSessions::Time now = kNow) {
     sessions.connected(line, host, kProtocolVersion, false);
     message::Hello hello;
     hello.min_nodes = hello.max_nodes = nodes;
     hello.host = hello.session = host;
     hello.number = ++hellos;
-    return sessions.received(line, Message(hello), kNow);
+    return sessions.received(line, Message(hello), now);
   }
 
   ServerActions fail() {
@@ -70,6 +70,15 @@ const Broken* broken(const ServerActions& actions) {
     if (const auto* found = std::get_if<Broken>(notification)) return found;
   }
   return nullptr;
+}
+
+TEST_CASE("a connection that is resumed renews the lease at the master, too") {
+  Job job(1);
+  job.greet(2, "a", kNow + 11s);
+  job.sessions.tick(kNow + 13s);
+  CHECK(job.sessions.round().running() == 1);
+  job.sessions.tick(kNow + 23s);  // its lease is over, and a fifth
+  CHECK(job.sessions.round().running() == 0);
 }
 
 TEST_CASE("a failure breaks the round at once while all members have a line") {

@@ -236,23 +236,6 @@ TEST_CASE("a silent agent is lost after its lease, and one that sends heartbeats
   CHECK(stays.leases_over == 0);
 }
 
-TEST_CASE("a connection that is resumed renews the lease at the master, too") {
-  const milliseconds lease(300);
-  World world(nodes(1, 1), lease);
-  auto line = std::make_unique<Peer>(world);
-  line->introduce("s");
-  line->join();
-  CHECK_FALSE(line->next_reply<reply::Welcome>().resumed);
-  line->next_notification<Ready>();
-  const auto end = std::chrono::steady_clock::now() + 4 * lease;
-  while (std::chrono::steady_clock::now() < end) {  // with nothing but hello on each connection
-    auto next = std::make_unique<Peer>(world);
-    next->introduce("s", 1, 1);
-    REQUIRE(next->next_reply<reply::Welcome>().resumed);
-    line = std::move(next);
-  }
-}
-
 TEST_CASE("the master's own node has no lease") {
   World world(nodes(2, 2), milliseconds(300));
   const auto line = world.server->connect({[](const Result<Reply>&) {}, [] {}});
