@@ -306,6 +306,26 @@ TEST_CASE("a round that is broken before there is a lease is left: the node join
   CHECK(find<agent_action::Received>(session.received(1, ready(1), kGreeted + 12s)) != nullptr);
 }
 
+TEST_CASE(
+    "a round that waits for a lease is started by the master that began it, and by no other") {
+  AgentSession session = welcomed_session();
+  session.received(1, ready(3), kGreeted + 10s);
+  session.lost(1, {Errc::closed, "closed"}, kGreeted + 11s);
+  session.connected(2, kGreeted + 11s);
+  SECTION("which is back") {
+    const auto back = session.received(2, welcome(true), kGreeted + 11s);
+    CHECK(find<agent_action::LeaseRenewed>(back) != nullptr);
+    CHECK(find<agent_action::Received>(back) != nullptr);
+  }
+  SECTION("which has a successor") {
+    const auto other = session.received(2, welcome(false, "another"), kGreeted + 11s);
+    CHECK(find<agent_action::LeaseRenewed>(other) != nullptr);
+    CHECK(find<agent_action::Received>(other) == nullptr);
+    REQUIRE(sent<message::Join>(other));
+    CHECK(sent<message::Join>(other)->request.last_round == 3);
+  }
+}
+
 TEST_CASE("of a round that it did not start a node says to a new master that it was its last") {
   AgentSession session = welcomed_session();
   Layout layout;
