@@ -77,14 +77,14 @@ void CallQueue::take_turn() {
   state_ = is_last ? kBusy : kBusy | kQueued;
 }
 
-/// By the thread that has set kBusy.
+/// By the thread that has set kBusy. Who has the next turn finds this call completed; who waits for
+/// it is woken when the turn is free.
 void CallQueue::do_call(const Call& call) {
   call.completion->start();
-  if (const auto error = finish(attempt(call.task))) {
-    call.completion->fail(*error);
-  } else {
-    call.completion->succeed();
-  }
+  const auto error = attempt(call.task);
+  call.completion->end(error);
+  finish(error);
+  call.completion->wake();
 }
 
 /// The error of `work_`, or the one that made the queue fail before.

@@ -22,10 +22,24 @@ void Completion::fail(const Error& error) {
 
 void Completion::finish(std::optional<Error> error) {
   const std::lock_guard lock(mutex_);
+  set_ended(std::move(error));
+  over_.notify_all();  // under the lock: a waiting thread may destroy this next
+}
+
+void Completion::end(std::optional<Error> error) {
+  const std::lock_guard lock(mutex_);
+  set_ended(std::move(error));
+}
+
+void Completion::wake() {
+  over_.notify_all();
+}
+
+/// With mutex_ locked.
+void Completion::set_ended(std::optional<Error> error) {
   completed_ = true;
   error_ = std::move(error);
   if (started_) duration_ = std::chrono::steady_clock::now() - *started_;
-  over_.notify_all();  // under the lock: a waiting thread may destroy this next
 }
 
 void Completion::abandon() {

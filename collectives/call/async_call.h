@@ -42,6 +42,11 @@ class Completion : public AsyncCall {
   void succeed();
   void fail(const Error& error);
 
+  /// The same in two steps: who looks from now on sees that it has ended, with this error; and who
+  /// waits already is woken. The caller keeps this alive until then.
+  void end(std::optional<Error> error);
+  void wake();
+
   /// The thread that was to end the call ends the process instead. Who waits for it in work of the
   /// background, which the process waits for, gets an error; others wait until the process has
   /// ended.
@@ -55,6 +60,7 @@ class Completion : public AsyncCall {
 
  private:
   void finish(std::optional<Error> error);
+  void set_ended(std::optional<Error> error);
   bool is_over() const;
 
   std::mutex mutex_;

@@ -101,7 +101,9 @@ void OpenCalls::set_async(CallId id, const std::shared_ptr<AsyncCall>& async) {
   }
 }
 
+/// Those before it have ended, too.
 void OpenCalls::close(CallId id, bool succeeded, Time now) {
+  close_succeeded(now);
   for (Queue* queue : {&collectives_, &messages_}) {
     const auto open = std::ranges::find(*queue, id, &OpenCall::id);
     if (open == queue->end()) continue;

@@ -138,6 +138,31 @@ TEST_CASE("a call that begins where no thread can be made is done after the one 
   CHECK(done == std::vector<std::size_t>{0, 1});
 }
 
+TEST_CASE("a call that has its turn after one that was begun finds that one completed") {
+  std::atomic<bool> ends = false;
+  CallQueue queue([&](const Task& /*task*/) { ends.wait(false); });
+  for (int round = 0; round < 100; ++round) {
+    ends = false;
+    const auto before = queue.begin({});
+    std::vector<std::thread> others;  // hold up whoever tells them that the call is completed
+    for (int i = 0; i < 4; ++i) {
+      others.emplace_back([&] {
+        while (!before->is_completed()) continue;
+      });
+    }
+    ends = true;
+    ends.notify_one();
+    bool is_completed = false;
+    const auto look = [&] {
+      is_completed = before->is_completed();
+      return true;
+    };
+    while (!queue.run_if(look, {})) std::this_thread::yield();
+    for (std::thread& other : others) other.join();
+    REQUIRE(is_completed);
+  }
+}
+
 TEST_CASE("after one failure no call of any thread is done") {
   const bool with_threads = GENERATE(true, false);
   for (std::size_t fails = 0; fails < kThreads * kCalls; fails += 29) {

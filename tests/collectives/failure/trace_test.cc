@@ -99,6 +99,26 @@ TEST_CASE("when a group fails, every rank writes what it called, and the numbers
   }
 }
 
+TEST_CASE("a call that was begun is written as done once a later one is, if nobody looked at it") {
+  const Folder folder;
+  const auto ended = run_ranks(
+      2,
+      [](ProcessGroup& group, const std::string& into) {
+        std::vector<float> data(1000);
+        const ddp::Work work = group.iall_reduce(data);
+        group.barrier();
+        ddp::write_trace(into + "/" + std::to_string(group.rank()));
+      },
+      folder.path.string());
+  for (int rank = 0; rank < 2; ++rank) {
+    INFO(ended[static_cast<std::size_t>(rank)].output);
+    const json calls = calls_of(read_json(folder.path / std::to_string(rank)), 2);
+    REQUIRE(calls.size() == 2);
+    CHECK(calls[0]["state"] == "done");
+    CHECK(calls[1]["state"] == "done");
+  }
+}
+
 // More calls than a trace keeps.
 TEST_CASE("on request the last 2048 calls are written") {
   const Folder folder;

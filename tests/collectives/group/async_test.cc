@@ -272,6 +272,28 @@ TEST_CASE("a call that has ended, and that nobody has waited for, is not said to
                 {"rank 1 is in no call since #1 all_reduce sum int32[3], rank 0 at #2 barrier"});
 }
 
+TEST_CASE("of a call that nobody has waited for and a later one that one is said to be the last") {
+  const auto ended = run_ranks(2, [](ProcessGroup& group) {
+    const auto store = job_store();
+    std::vector<int> data(3);
+    const Work begun = group.iall_reduce(data);
+    group.barrier();
+    if (group.rank() == 1) {
+      store->get("failed");
+      return group.barrier();
+    }
+    group.set_timeout(300ms);
+    try {
+      group.barrier();
+    } catch (const ddp::Error&) {
+      store->set("failed", "");
+      throw;
+    }
+  });
+  check_failure(ended, ErrorKind::timed_out,
+                {"rank 1 is in no call since #2 barrier, rank 0 at #3 barrier"});
+}
+
 TEST_CASE("what follows calls keeps no memory when it has ended") {
   check_ranks(1, [](ProcessGroup& group) {
     const auto count = [] {  // a stack is one or two
