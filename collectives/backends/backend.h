@@ -78,8 +78,8 @@ class Backend {
   virtual void abort() noexcept = 0;
 
   /// Waits until every rank leaves the group. The last call, if it is made at all. A failure here
-  /// does not matter to the rank that leaves, and is dropped.
-  virtual void leave() noexcept = 0;
+  /// does not matter to the rank that leaves; it may to others that wait for its status.
+  virtual std::optional<Error> leave() noexcept = 0;
 };
 
 /// A call that has failed with `error`.

@@ -14,9 +14,6 @@ namespace ddp::internal {
 /// first. `statuses` is indexed by the ranks that messages name, and not empty.
 std::string compare_statuses(const std::map<int, std::string>& statuses);
 
-/// The status of a rank that did not publish one in time.
-inline constexpr const char* kNotAnswering = "not answering";
-
 /// The same if all have answered, there are two statuses, and one has fewer ranks; else empty: with
 /// a third status the fewest may be those that are ahead of the one that differs.
 std::string name_fewest(const std::map<int, std::string>& statuses);

@@ -2,9 +2,12 @@
 #include "collectives/failure/group_calls.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "collectives/backends/rank_status.h"
 #include "collectives/errors.h"
 #include "collectives/failure/call_status.h"
 #include "collectives/failure/trace.h"
@@ -17,7 +20,17 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr milliseconds kStatusLimit(2'000);  // for the other ranks to publish their statuses
-constexpr milliseconds kCallsLimit(5'000);   // the same of ranks that all fail: only ends a hang
+constexpr milliseconds kCallsLimit(5'000);   // the same of ranks that all fail, but the busy ones
+
+/// Of the collective calls that differ, as in "rank 0 is at #12 barrier, but rank 1 ..."; 0: the
+/// error is another one.
+std::uint64_t number_of_call(const Error& error) {
+  constexpr std::string_view kBefore = " is at #";
+  const std::string_view text = error.what();
+  const auto at = text.find(kBefore);
+  if (error.kind() != ErrorKind::mismatch || at == text.npos) return 0;
+  return std::strtoull(text.data() + at + kBefore.size(), nullptr, 10);
+}
 
 /// An asynchronous call that closes its entry in GroupCalls when its end is noticed.
 class TrackedCall : public AsyncCall {
@@ -151,29 +164,35 @@ void GroupCalls::succeed(CallId id) {
 }
 
 Error GroupCalls::fail(CallId id, const Error& error) {
-  const bool differs = error.kind() == ErrorKind::mismatch && is_collective(id);
-  const Error complete = differs ? with_all_calls(error) : error;
+  const Error complete = has_failed_ ? error : with_all_calls(error);
   close(id, false);
   return fail(complete);
 }
 
-bool GroupCalls::is_collective(CallId id) const {
-  const std::lock_guard lock(mutex_);
-  return !failure_ && open_.is_collective(id);
-}
-
-/// Two ranks are in the error. Which of them is wrong, the calls of the others show; all of them
-/// fail, but one that has left the group.
+/// Two ranks are in the error. Which of them is wrong, the calls of the others show, which fail by
+/// it, too, and tell theirs. (Of a rank that is past the call and in none, or dead, it is told by
+/// the one that found the difference, if it knows that.)
 Error GroupCalls::with_all_calls(const Error& error) const {
   const std::string text = error.what();
+  const std::uint64_t number = number_of_call(error);
   const bool has_left = text.find(name(Operation::leave)) != text.npos;
-  if (!context_.store || context_.size == 2 || has_left) return error;
+  if (number == 0 || !context_.store || context_.size == 2 || has_left) return error;
   try {
-    publish_status();
+    publish_status_in(number);
     const std::string fewest = name_fewest(fetch_statuses(kCallsLimit));
     return fewest.empty() ? error : Error(error.kind(), text + "; " + fewest);
   } catch (const Error&) {
     return error;  // the store is lost: there is only what two ranks saw
+  }
+}
+
+void GroupCalls::answer(const Error& error) const {
+  const std::uint64_t number = number_of_call(error);
+  if (number == 0) return;
+  try {
+    publish_status_in(number);
+  } catch (const Error&) {
+    // The store is lost, and with it who asked.
   }
 }
 
@@ -234,22 +253,27 @@ bool GroupCalls::has_failed_calls() const {
   return failure_ && !open_.empty();
 }
 
-std::string GroupCalls::status_key(int rank) const {
-  return context_.prefix + "statuses/" + std::to_string(rank);
-}
-
 void GroupCalls::publish_status() const {
   std::string status;
   {
     const std::lock_guard lock(mutex_);
     status = open_.status();
   }
-  if (context_.store) context_.store->set(status_key(context_.rank), status);
+  if (context_.store) context_.store->set(status_key(context_, context_.rank), status);
+}
+
+void GroupCalls::publish_status_in(std::uint64_t number) const {
+  std::string status;
+  {
+    const std::lock_guard lock(mutex_);
+    status = open_.status_in(number);
+  }
+  if (context_.store) context_.store->set(status_key(context_, context_.rank), status);
 }
 
 std::map<int, std::string> GroupCalls::fetch_statuses(milliseconds limit) const {
   std::vector<std::string> keys;
-  for (int rank = 0; rank < context_.size; ++rank) keys.push_back(status_key(rank));
+  for (int rank = 0; rank < context_.size; ++rank) keys.push_back(status_key(context_, rank));
   Store& store = *context_.store;
   try {
     store.wait(keys, limit);

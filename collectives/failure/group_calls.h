@@ -58,9 +58,13 @@ class GroupCalls : public WatchedGroup, public std::enable_shared_from_this<Grou
 
   /// A call has ended; failed with what it threw, which breaks the group. fail() returns the first
   /// failure of the group. Where ranks made different collective calls it first waits, for 5 s at
-  /// most, until all have said which: the error names the fewer.
+  /// most, until all have said which, or have ended: the error names the fewer.
   void succeed(CallId id);
   Error fail(CallId id, const Error& error);
+
+  /// Ranks make different collective calls, as the error says: tells the others which this one
+  /// made, for which they wait. Of a rank that leaves the group, which throws no error.
+  void answer(const Error& error) const;
 
   /// `async`, whose end closes the call when it is noticed.
   std::shared_ptr<AsyncCall> track(CallId id, std::shared_ptr<AsyncCall> async);
@@ -86,9 +90,8 @@ class GroupCalls : public WatchedGroup, public std::enable_shared_from_this<Grou
   std::shared_ptr<Watchdog> watchdog() const;
   void close(CallId id, bool succeeded);
   Time next_check(Time now) const;
-  std::string status_key(int rank) const;
   std::map<int, std::string> fetch_statuses(std::chrono::milliseconds limit) const;
-  bool is_collective(CallId id) const;
+  void publish_status_in(std::uint64_t number) const;
   Error with_all_calls(const Error& error) const;
 
   const GroupContext context_;

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "collectives/backends/rank_status.h"
+
 namespace ddp::internal {
 namespace {
 
@@ -172,10 +174,6 @@ std::optional<TimedOutCall> OpenCalls::find_timed_out(Time now) const {
   return TimedOutCall{message->call, message->limit};
 }
 
-bool OpenCalls::is_collective(CallId id) const {
-  return std::ranges::count(collectives_, id, &OpenCall::id) > 0;
-}
-
 const OpenCalls::OpenCall* OpenCalls::first() const {
   if (!collectives_.empty()) return &collectives_.front();
   return messages_.empty() ? nullptr : &messages_.front();
@@ -186,8 +184,16 @@ std::string OpenCalls::current() const {
 }
 
 std::string OpenCalls::status() const {
-  if (first() != nullptr) return "at " + internal::describe(first()->call);
+  if (first() != nullptr) return status_at(first()->call);
   return last_ ? "in no call since " + internal::describe(*last_) : "in no call yet";
+}
+
+std::string OpenCalls::status_in(std::uint64_t number) const {
+  for (const FlightRecorder::Entry& entry : recorder_.entries()) {
+    const bool is_it = entry.group == group_ && entry.call.number == number;
+    if (is_it && !is_point_to_point(entry.call.operation)) return status_at(entry.call);
+  }
+  return status();
 }
 
 }  // namespace ddp::internal

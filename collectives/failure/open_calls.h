@@ -66,9 +66,6 @@ class OpenCalls {
 
   std::optional<TimedOutCall> find_timed_out(Time now) const;
 
-  /// Whether it is an open call in which all ranks of the group take part.
-  bool is_collective(CallId id) const;
-
   bool empty() const { return collectives_.empty() && messages_.empty(); }
 
   /// "in #12 barrier", the call that this rank is in; empty if there is none.
@@ -76,6 +73,8 @@ class OpenCalls {
 
   /// This rank's status, see call_status.h.
   std::string status() const;
+  /// The same, but of the collective call of this number, if it has been made and is remembered.
+  std::string status_in(std::uint64_t number) const;
 
  private:
   struct OpenCall {

@@ -169,7 +169,7 @@ void GroupMember::leave() {
   run_in_background([kept = std::shared_ptr(std::move(backend)), calls = calls]() mutable {
     try {
       const auto call = calls->begin({.operation = Operation::leave});
-      kept->leave();
+      if (const auto error = kept->leave()) calls->answer(*error);
       calls->succeed(call);
     } catch (const Error&) {
       kept->abort();  // the group has failed: there is no rank to wait for

@@ -65,7 +65,7 @@ class CpuBackend : public Backend {
   std::shared_ptr<AsyncCall> begin(const Task& task) override;
   std::shared_ptr<void> allocate(const Task& task) override;
   void abort() noexcept override;
-  void leave() noexcept override;
+  std::optional<Error> leave() noexcept override;
 
  private:
   void connect(std::optional<std::chrono::steady_clock::time_point> deadline);
@@ -76,6 +76,7 @@ class CpuBackend : public Backend {
   void run_collective(const Task& task, const Call& call);
   void fail(const Error& error) noexcept;
   void fail_collectives(const Error& error) noexcept;
+  void print_untaken();
   std::optional<Error> failure();
 
   GroupContext context_;
@@ -163,15 +164,17 @@ std::shared_ptr<void> CpuBackend::allocate(const Task& task) {
   return std::exchange(allocated_, nullptr);
 }
 
-void CpuBackend::leave() noexcept {
+std::optional<Error> CpuBackend::leave() noexcept {
   try {
     messages_->finish();
     queue_.run({.operation = Operation::leave});
   } catch (const Error& error) {
     print_late_mismatch(error, calls_);
+    return error;
   } catch (const std::exception&) {
     // A rank that still needs the group gets the error from its own next call.
   }
+  return std::nullopt;
 }
 
 void CpuBackend::abort() noexcept {
@@ -190,6 +193,16 @@ void CpuBackend::fail_collectives(const Error& error) noexcept {
   has_failed_ = true;
   if (nodes_) nodes_->stop();
   if (mesh_) mesh_->abort();
+}
+
+/// Of a rank that leaves: it sent in a call, and did not wait for one that has died since. (Calls
+/// that differ are printed as such.)
+void CpuBackend::print_untaken() {
+  const Error error = *failure();
+  const auto untaken = nodes_ ? nodes_->find_untaken() : std::nullopt;
+  if (!untaken || error.kind() == ErrorKind::mismatch) return;
+  std::fprintf(stderr, "%s; rank %d had not taken the data of %s\n", error.what(), untaken->rank,
+               describe(untaken->call).c_str());
 }
 
 std::optional<Error> CpuBackend::failure() {
@@ -242,6 +255,7 @@ void CpuBackend::run_collective(const Task& task, const Call& call) {
                     "failed in " + describe(call) + ": " + thrown.what()));
     }
   }
+  if (task.operation == Operation::leave) print_untaken();
   {
     const std::lock_guard lock(mutex_);
     nodes_.reset();

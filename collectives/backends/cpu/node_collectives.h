@@ -58,6 +58,11 @@ class NodeCollectives {
   /// The rank with this place on this rank's node.
   int rank_at(int place) const;
 
+  /// As ShmCollectives::find_untaken(); with several nodes a rank that sends waits for the others.
+  std::optional<ShmCollectives::Untaken> find_untaken() const {
+    return are_on_one_node() ? own_.memory()->find_untaken() : std::nullopt;
+  }
+
   /// Makes run() throw ShmStopped if it has to wait for ranks of this node, from now on. Thread:
   /// any.
   void stop() noexcept;

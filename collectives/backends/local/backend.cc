@@ -37,7 +37,7 @@ class LocalBackend : public Backend {
     return done;
   }
   void abort() noexcept override {}
-  void leave() noexcept override {}
+  std::optional<Error> leave() noexcept override { return std::nullopt; }
 
  private:
   std::string name_;

@@ -37,7 +37,7 @@ class MpiBackend : public Backend {
   void run(const Task& task) override;
   std::shared_ptr<AsyncCall> begin(const Task& task) override;
   void abort() noexcept override;
-  void leave() noexcept override;
+  std::optional<Error> leave() noexcept override;
 
  private:
   void perform(const Task& task);
@@ -233,16 +233,19 @@ void MpiBackend::abort() noexcept {
   messages_->fail(own_error(context_, ErrorKind::system, " aborted its messages"));
 }
 
-void MpiBackend::leave() noexcept {
-  if (!library_.runs()) return;
+std::optional<Error> MpiBackend::leave() noexcept {
+  if (!library_.runs()) return std::nullopt;
   try {
     messages_->finish();
     queue_.run({.operation = Operation::leave});
+  } catch (const Error& error) {
+    return error;  // a rank that still needs the group gets it from its own next call
   } catch (const std::exception&) {
-    return;  // a rank that still needs the group gets the error from its own next call
+    return std::nullopt;
   }
   group_->free();
   end_mpi_group();
+  return std::nullopt;
 }
 
 }  // namespace

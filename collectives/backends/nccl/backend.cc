@@ -88,7 +88,7 @@ class NcclBackend : public Backend {
       const GroupContext& rest, const std::vector<int>& excluded,
       const std::function<std::unique_ptr<Backend>()>& make_host) override;
   void abort() noexcept override;
-  void leave() noexcept override;
+  std::optional<Error> leave() noexcept override;
 
  private:
   [[noreturn]] void refuse(const Task& task, const std::string& what) const;
@@ -321,9 +321,9 @@ void NcclBackend::abort() noexcept {
   if (const auto connected = communicator()) connected->abort();
 }
 
-void NcclBackend::leave() noexcept {
+std::optional<Error> NcclBackend::leave() noexcept {
   if (communicator_) communicator_->close();
-  if (host_) host_->leave();
+  return host_ ? host_->leave() : std::nullopt;
 }
 
 }  // namespace

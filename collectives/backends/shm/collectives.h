@@ -63,6 +63,14 @@ class ShmCollectives {
   /// Stops as if stop() were called when one of the connections ends. Throws std::system_error.
   void watch(std::vector<HangupWatch::Connection> connections);
 
+  /// After run() has thrown: a call in which this rank sent data to one that has ended and had not
+  /// come to the call; nullopt if it knows of none.
+  struct Untaken {
+    int rank = 0;
+    Call call;
+  };
+  std::optional<Untaken> find_untaken() const;
+
   /// Makes run() throw ShmStopped if it has to wait, from now on. The first `rank` stays. Thread:
   /// any.
   void stop(int rank) noexcept { rounds_.stop(rank); }
@@ -93,6 +101,10 @@ class ShmCollectives {
   void show_counts();
   void compare_counts(const Call& call);
   void check(const Call& call, const Announced& ours, const Announced& theirs, int other);
+  [[noreturn]] void fail(const Call& call, const ShmMismatch& found);
+  std::vector<int> ended_ranks() const;
+  void tell_calls_of_others(std::uint64_t round, const std::vector<int>& ended) const;
+  bool sends_in(const Call& call, int to) const;
   bool goes_one_way(const Task& task) const;
   void pass(const Task& task, const Call& call);
   void broadcast_little(const Task& task, const Call& call);

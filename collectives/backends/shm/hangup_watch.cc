@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/backends/shm/hangup_watch.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -26,6 +27,13 @@ HangupWatch::~HangupWatch() {
   const std::uint64_t one = 1;
   while (::write(end_.get(), &one, sizeof(one)) < 0 && errno == EINTR) continue;
   thread_.join();
+}
+
+bool HangupWatch::has_ended(int rank) const {
+  const auto found = std::ranges::find(connections_, rank, &Connection::rank);
+  if (found == connections_.end()) return false;
+  pollfd one = {found->socket.get(), POLLRDHUP, 0};
+  return ::poll(&one, 1, 0) > 0;
 }
 
 void HangupWatch::run() const {

@@ -24,6 +24,9 @@ class HangupWatch {
   HangupWatch(const HangupWatch&) = delete;
   HangupWatch& operator=(const HangupWatch&) = delete;
 
+  /// Whether the connection with this rank has ended. Thread: any.
+  bool has_ended(int rank) const;
+
   /// Waits for the function, if it is being called.
   ~HangupWatch();
 

@@ -198,6 +198,16 @@ void ShmRounds::check_stopped() const {
   if (must_wait) throw ShmStopped(stopped_by);
 }
 
+std::vector<Call> ShmRounds::calls_after(int rank) const {
+  std::vector<Call> calls;
+  for (std::uint64_t round = round_ - std::min<std::uint64_t>(round_, kShmAhead) + 1;
+       round <= round_; ++round) {
+    const bool is_there = slot(rank, round).round.load(std::memory_order_acquire) >= round;
+    if (!is_there) calls.push_back(calls_[round % kShmSlots]);
+  }
+  return calls;
+}
+
 void ShmRounds::stop(int rank) noexcept {
   int none = -1;
   stopped_by_.compare_exchange_strong(none, rank);

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <vector>
 
 #include "collectives/backends/shm/layout.h"
 #include "collectives/call/call.h"
@@ -23,10 +24,11 @@ struct ShmStopped : std::exception {
 
 /// Thrown by ShmRounds when another rank's call differs from this one's in the same round.
 struct ShmMismatch : std::exception {
-  ShmMismatch(int other, const Call& of_this, const Call& of_other)
-      : rank(other), ours(of_this), theirs(of_other) {}
+  ShmMismatch(int other, std::uint64_t in, const Call& of_this, const Call& of_other)
+      : rank(other), round(in), ours(of_this), theirs(of_other) {}
   const char* what() const noexcept override { return "calls differ"; }
   int rank;
+  std::uint64_t round;
   Call ours;
   Call theirs;
 };
@@ -107,6 +109,13 @@ class ShmRounds {
   /// And its data, so many bytes in all, as it said to out().
   const char* data_of(int rank, std::size_t bytes) const { return place(rank, round_, bytes); }
 
+  /// After a failure: what another rank has shown in one of the last rounds; null: nothing yet.
+  const Call* call_of(int rank, std::uint64_t round) const {
+    return has_shown(rank, round) ? &slot(rank, round).call : nullptr;
+  }
+  /// And this rank's calls in those that another has not come to, oldest first.
+  std::vector<Call> calls_after(int rank) const;
+
   /// Makes exchange() throw from now on; if another `rank` than this one is lost, only when it has
   /// to wait. The first `rank` stays. Thread: any.
   void stop(int rank) noexcept;
@@ -160,7 +169,7 @@ class ShmRounds {
   void compare(int other, std::uint64_t round) const {
     const Call& theirs = slot(other, round).call;
     const Call& ours = calls_[round % kShmSlots];
-    if (theirs != ours) throw ShmMismatch(other, ours, theirs);
+    if (theirs != ours) throw ShmMismatch(other, round, ours, theirs);
   }
   /// Whether another has shown this call in the round; false also if it is not known yet.
   bool is_alike(int other, std::uint64_t round) const {

@@ -63,12 +63,13 @@ struct GroupMember;
 /// match in all_to_all_v may return, and throw in its next call. Over cpu, in a group on one host,
 /// a rank that only sends up to 256 bytes in a call, as its root or to it, does not wait for the
 /// others: they compare the call before they take its data, and it throws in a later call, at the
-/// latest the 64th, or prints the error if it ends the group before.) Among three ranks or more the
-/// error also names the minority, if it is known within 5 s. The death of a rank's process
-/// is detected at once, in every call that waits for that rank and while the ranks connect. A call
-/// that takes longer than the timeout fails, as do all calls of its ranks in all groups and
-/// threads; the error says at which call each rank is. If calls cannot be ended, the process exits
-/// with code 124 and prints the error on stderr.
+/// latest the 64th, or prints the error if it ends the group before. The same if one of the others
+/// dies before it has come to that call.) Among three ranks or more the error also names the
+/// minority, if each rank has come to the call or failed by the error within 5 s, or has died
+/// before that. The death of a rank's process is detected at once, in every call that waits for
+/// that rank and while the ranks connect. A call that takes longer than the timeout fails, as do
+/// all calls of its ranks in all groups and threads; the error says at which call each rank is. If
+/// calls cannot be ended, the process exits with code 124 and prints the error on stderr.
 ///
 /// Thread: any, one call at a time.
 class DDP_EXPORT ProcessGroup {
@@ -204,7 +205,8 @@ class DDP_EXPORT ProcessGroup {
   /// Messages from one rank with the same tag are received in the order in which they are sent;
   /// messages with other tags and collective calls may come in any order between them and be under
   /// way at the same time. recv returns when the data has arrived; send when `data` may be written
-  /// again, which for up to 192 KiB can be before the other rank calls recv. The timeout begins with
+  /// again, which for up to 192 KiB can be before the other rank calls recv: if that dies instead,
+  /// and this one makes no other call that waits for it, no error says so. The timeout begins with
   /// the call and, for longer data, again with each piece. Errors: usage (the other rank is this
   /// one), mismatch (names both calls, when both are made; or the other rank has left the group),
   /// timed_out (names the tags that arrived instead), peer_lost.

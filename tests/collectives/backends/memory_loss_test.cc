@@ -118,6 +118,40 @@ TEST_CASE("a rank killed in a call in which others do not wait fails the others,
       root));
 }
 
+TEST_CASE(
+    "a rank that sent to one that died before it took that prints so when it ends the group") {
+  const int size = GENERATE(2, 3);
+  const int root = GENERATE(0, 1);  // of a broadcast, or of the reduce
+  const bool takes = GENERATE(false, true);
+  auto ended = run_ranks(
+      size,
+      [](ProcessGroup& group, int to, bool dies_later) {
+        const auto store = job_store();
+        for (int other : {0, group.size() - 1}) {
+          if (group.rank() == 1 && other != 1) store->wait({"called/" + std::to_string(other)});
+        }
+        if (group.rank() != 1 || dies_later) {
+          static_cast<void>(to == 0 ? group.broadcast(7, 0) : group.reduce(7, 1));
+        }
+        store->set("called/" + std::to_string(group.rank()), "");
+        if (group.rank() == 1) std::raise(SIGKILL);
+      },
+      root, takes);
+  CHECK(ended[1].code == 128 + SIGKILL);
+  ended.erase(ended.begin() + 1);
+  const std::string call =
+      root == 0 ? "#1 broadcast int32[1] from rank 0" : "#1 reduce sum int32[1] to rank 1";
+  for (const Ended& rank : ended) {
+    INFO(rank.output);
+    CHECK(rank.code == 0);
+    const bool sent = root == 1 || &rank == &ended.front();
+    CHECK(rank.output.empty() == (takes || !sent));
+    if (takes || !sent) continue;
+    CHECK(contains(rank.output, "lost rank 1 in #2 the group's end: its connection ended"));
+    CHECK(contains(rank.output, "; rank 1 had not taken the data of " + call + "\n"));
+  }
+}
+
 TEST_CASE("a rank killed in a message through memory fails the others, which name it") {
   check_lost_rank_1(run_ranks(2, [](ProcessGroup& group) {
     const std::vector<float> data(std::size_t{1} << 20);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ranks of a process group that do not make the same calls.
+#include <csignal>
 #include <string>
 #include <unistd.h>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "tests/catch.h"
 #include "tests/collectives/group/fail_for_good.h"
 #include "tests/collectives/ranks.h"
+#include "tests/collectives/stores/job_store.h"
 #include "tests/contains.h"
 
 using namespace ddprun::tests;
@@ -140,6 +142,55 @@ TEST_CASE("a rank that sent to one that had left, and ends the group, prints tha
   CHECK(contains(ended[0].output, "rank 1 is at #2 the group's end"));
   CHECK(ended[1].code == 0);
   CHECK(ended[1].output.empty());
+}
+
+TEST_CASE("a call unlike the others' is named as the only one, also when these have left by then") {
+  const auto ended = run_ranks(4, [](ProcessGroup& group) {
+    if (group.rank() != 1) return static_cast<void>(group.broadcast(1.0F, 0));
+    fail_for_good(group, [&] { static_cast<void>(group.broadcast(1, 0)); });
+  });
+  check_failure({ended[1]}, ErrorKind::mismatch,
+                {"; rank 1 is at #1 broadcast int32[1] from rank 0, the others at #1 broadcast "
+                 "float32[1] from rank 0"});
+}
+
+TEST_CASE("a call unlike the others' is named as the only one, also when these are dead or busy") {
+  const auto ended = run_ranks(4, [](ProcessGroup& group) {
+    const auto store = job_store();
+    const bool is_odd = group.rank() == 1;
+    if (is_odd) store->wait({"called/0", "called/2", "called/3"});
+    try {
+      is_odd ? static_cast<void>(group.broadcast(1, 0))
+             : static_cast<void>(group.broadcast(1.0F, 0));
+    } catch (const ddp::Error&) {
+      store->set("failed", "");
+      throw;
+    }
+    store->set("called/" + std::to_string(group.rank()), "");
+    if (group.rank() == 0) std::raise(SIGKILL);
+    store->get("failed");
+    group.barrier();
+  });
+  CHECK(ended[0].code == 128 + SIGKILL);
+  const std::string odd =
+      "; rank 1 is at #1 broadcast int32[1] from rank 0, the others at #1 broadcast float32[1] "
+      "from rank 0";
+  check_failure({ended[1], ended[2], ended[3]}, ErrorKind::mismatch, {odd});
+}
+
+TEST_CASE("a rank in a message fails by calls that differ, and says where it is, too") {
+  const auto ended = run_ranks(3, [](ProcessGroup& group) {
+    const auto store = job_store();
+    try {
+      if (group.rank() == 0) group.barrier();
+      if (group.rank() == 1) static_cast<void>(group.all_reduce(1));
+      if (group.rank() == 2) static_cast<void>(group.recv<int>(0));
+    } catch (const ddp::Error&) {
+      check(store->check({"ddp/0/statuses/2"}), "rank 2 has not said where it is");
+      throw;
+    }
+  });
+  check_failure(ended, ErrorKind::mismatch, {"#1 barrier", "#1 all_reduce sum int32[1]"});
 }
 
 TEST_CASE("a rank that leaves early is reported as at the group's end, not as lost") {

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "collectives/backends/group_context.h"
+#include "collectives/call/call.h"
+
+namespace ddp::internal {
+
+/// Where the store has the status of a rank, for the others to read when a call fails. It completes
+/// the sentence "rank 3 is ...": "at #12 barrier".
+inline std::string status_key(const GroupContext& context, int rank) {
+  return context.prefix + "statuses/" + std::to_string(rank);
+}
+
+inline std::string status_at(const Call& call) {
+  return "at " + describe(call);
+}
+
+/// The status of a rank that has none, or cannot tell it.
+inline constexpr const char* kNotAnswering = "not answering";
+
+}  // namespace ddp::internal
