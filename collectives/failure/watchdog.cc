@@ -108,9 +108,9 @@ void Watchdog::check_groups() {
       });
       continue;
     }
-    start_thread([this, group, late = *late] {
-      const AgreedError agreed = group->agree_on_timeout(late);
-      break_groups(groups(), agreed);
+    // The groups as of now, as in on_failure(): another rank may end the call while this one agrees.
+    start_thread([this, all = groups(), group, late = *late] {
+      break_groups(all, group->agree_on_timeout(late));
     });
   }
   check_by(next);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -15,9 +16,11 @@
 
 namespace ddprun::tests {
 
-/// The launcher's store, but it never answers when the group's agreed error is proposed.
+/// The launcher's store, but it never answers when a group's agreed error is proposed; or, with
+/// `hold`, it does so after hold().
 class StuckStore : public ddp::Store {
  public:
+  explicit StuckStore(std::function<void()> hold = nullptr) : hold_(std::move(hold)) {}
   std::string name() const override { return "a stuck store"; }
 
  private:
@@ -28,9 +31,13 @@ class StuckStore : public ddp::Store {
   bool do_check(const std::vector<std::string>& keys) override { return store_->check(keys); }
   std::string do_compare_set(std::string_view key, std::string_view expected,
                              std::string_view desired) override {
+    if (!key.ends_with("agreed_error")) return store_->compare_set(key, expected, desired);
     std::unique_lock lock(mutex_);
-    if (key.ends_with("agreed_error")) never_.wait(lock, [] { return false; });
-    return store_->compare_set(key, expected, desired);
+    if (!hold_) never_.wait(lock, [] { return false; });
+    lock.unlock();
+    const std::string answer = store_->compare_set(key, expected, desired);
+    hold_();
+    return answer;
   }
   bool do_delete_key(std::string_view key) override { return store_->delete_key(key); }
   std::int64_t do_num_keys() override { return store_->num_keys(); }
@@ -56,6 +63,7 @@ class StuckStore : public ddp::Store {
   }
 
   const std::shared_ptr<ddp::TcpStore> store_ = job_store();
+  const std::function<void()> hold_;
   std::mutex mutex_;
   std::condition_variable never_;
 };

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
 #include <csignal>
+#include <latch>
 #include <memory>
 #include <optional>
 #include <string>
 #include <sys/syscall.h>
+#include <thread>
 #include <unistd.h>
 #include <vector>
 
@@ -312,6 +314,45 @@ TEST_CASE("a program that does not catch the sentence ends, and its error file h
                    " ms in #2 all_reduce sum float32[262144]: "
                    "rank 1 is in no call since #1 barrier"));
   }
+}
+
+TEST_CASE(
+    "a group that a rank makes while its watchdog still breaks the one before is left alone") {
+  check_ranks(
+      2, rank_command([] {
+        const auto main = std::this_thread::get_id();
+        std::latch made(1);
+        std::latch breaks(2);  // the watchdog has agreed on the error, and breaks groups
+        const auto store = std::make_shared<StuckStore>([&] {
+          if (std::this_thread::get_id() == main) return;
+          made.wait();
+          breaks.count_down(breaks.try_wait() ? 0 : 1);
+        });
+        const int rank = std::stoi(variable_or("RANK", ""));
+        const auto join_at = [&](const std::string& name) {
+          std::shared_ptr<ddp::Store> here = job_store();
+          if (rank == 0) here = store;
+          return ddp::init_process_group({.backend = backend_of_test(),
+                                          .store = std::make_shared<ddp::PrefixStore>(name, here),
+                                          .rank = rank,
+                                          .world_size = 2});
+        };
+        ProcessGroup one = join_at("one");
+        if (rank == 0) {
+          one.set_timeout(std::chrono::milliseconds(300));
+          try {
+            one.barrier();
+            wrong("a barrier without rank 1");
+          } catch (const ddp::Error&) {
+            job_store()->set("failed", "");
+          }
+        }
+        job_store()->get("failed");
+        ProcessGroup two = join_at("two");
+        made.count_down();
+        if (rank == 0) breaks.wait();
+        for (int call = 0; call < 1000; ++call) two.barrier();
+      }));
 }
 
 TEST_CASE("a process whose calls cannot be aborted exits, and its error file has the reason") {
