@@ -38,6 +38,17 @@ void refuse_threads() {
   pthread_attr_destroy(&attributes);
 }
 
+/// A call without another rank, which waits until it has failed.
+void time_out(ProcessGroup& group, std::chrono::milliseconds limit) {
+  group.set_timeout(limit);
+  try {
+    group.barrier();
+  } catch (const ddp::Error&) {
+    job_store()->set("failed", "");
+    throw;
+  }
+}
+
 }  // namespace
 
 TEST_CASE("calls that are begun are done in their order, among others that block", "[mpi]") {
@@ -251,22 +262,15 @@ TEST_CASE("memory of more bytes than there are addresses is refused") {
 
 TEST_CASE("a call that has ended, and that nobody has waited for, is not said to be under way") {
   const auto ended = run_ranks(2, [](ProcessGroup& group) {
-    const auto store = job_store();
     std::vector<int> data(3);
     const Work begun = group.iall_reduce(data);
     if (group.rank() == 1) {
-      store->get("failed");
+      job_store()->get("failed");
       group.barrier();  // where rank 0 was
       return group.barrier();
     }
     begun.wait();
-    group.set_timeout(3s);  // by then the call has ended on rank 1, too
-    try {
-      group.barrier();
-    } catch (const ddp::Error&) {
-      store->set("failed", "");
-      throw;
-    }
+    time_out(group, 3s);  // by then the call has ended on rank 1, too
   });
   check_failure(ended, ErrorKind::timed_out,
                 {"rank 1 is in no call since #1 all_reduce sum int32[3], rank 0 at #2 barrier"});
@@ -274,21 +278,14 @@ TEST_CASE("a call that has ended, and that nobody has waited for, is not said to
 
 TEST_CASE("of a call that nobody has waited for and a later one that one is said to be the last") {
   const auto ended = run_ranks(2, [](ProcessGroup& group) {
-    const auto store = job_store();
     std::vector<int> data(3);
     const Work begun = group.iall_reduce(data);
     group.barrier();
     if (group.rank() == 1) {
-      store->get("failed");
+      job_store()->get("failed");
       return group.barrier();
     }
-    group.set_timeout(300ms);
-    try {
-      group.barrier();
-    } catch (const ddp::Error&) {
-      store->set("failed", "");
-      throw;
-    }
+    time_out(group, 300ms);
   });
   check_failure(ended, ErrorKind::timed_out,
                 {"rank 1 is in no call since #2 barrier, rank 0 at #3 barrier"});
