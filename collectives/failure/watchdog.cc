@@ -108,7 +108,8 @@ void Watchdog::check_groups() {
       });
       continue;
     }
-    // The groups as of now, as in on_failure(): another rank may end the call while this one agrees.
+    // The groups as of now, as in on_failure(): another rank may end the call while this one
+    // agrees.
     start_thread([this, all = groups(), group, late = *late] {
       break_groups(all, group->agree_on_timeout(late));
     });
@@ -141,10 +142,12 @@ void Watchdog::on_loss(const std::string& sentence) {
 
 void Watchdog::on_failure(const std::shared_ptr<WatchedGroup>& group, const Error& error) {
   enter_abort(error.what());
-  // The groups as of now: not those that the program makes after it has caught the error.
-  start_thread([this, all = groups(), agreed = group->agree_on_failure(error)] {
-    break_groups(all, agreed);
-  });
+  // The groups as of now: not those that the program makes after it has caught the error. All know
+  // it before: by the error the program may leave them, and their other ranks then ask for the
+  // cause.
+  const Groups all = groups();
+  fail_groups(all, group->agree_on_failure(error));
+  start_thread([this, all] { abort_groups(all); });
 }
 
 void Watchdog::on_failure_async(const std::shared_ptr<WatchedGroup>& group, const Error& error) {
@@ -164,6 +167,11 @@ void Watchdog::start_thread(const std::function<void()>& work) {
 }
 
 void Watchdog::break_groups(const Groups& groups, const AgreedError& agreed) {
+  fail_groups(groups, agreed);
+  abort_groups(groups);
+}
+
+void Watchdog::fail_groups(const Groups& groups, const AgreedError& agreed) {
   {
     const std::lock_guard lock(mutex_);
     abort_->reason = "ddp: " + agreed.sentence;
@@ -177,6 +185,9 @@ void Watchdog::break_groups(const Groups& groups, const AgreedError& agreed) {
     }
   }
   for (std::thread& thread : threads) thread.join();
+}
+
+void Watchdog::abort_groups(const Groups& groups) {
   abort_together([&] {
     for (const auto& group : groups) group->abort();
   });

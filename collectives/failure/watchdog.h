@@ -81,6 +81,8 @@ class Watchdog {
   void enter_abort(const std::string& reason);
   void leave_abort();
   void break_groups(const Groups& groups, const AgreedError& agreed);
+  void fail_groups(const Groups& groups, const AgreedError& agreed);
+  void abort_groups(const Groups& groups);
   void check_abort();
 
   std::atomic<Time> next_check_ = Time::max();

@@ -159,6 +159,18 @@ TEST_CASE("a rank killed in the middle of a call of a part fails the others, whi
   }));
 }
 
+TEST_CASE("a rank that leaves its other groups by the loss of a rank is not taken for that one") {
+  for (int job = 0; job < 6; ++job) {  // which of two things on rank 0 came first
+    check_killed_rank_1(run_ranks(3, [](ProcessGroup& group) {
+      auto part = group.split(group.rank() % 2);
+      part->barrier();
+      group.barrier();
+      if (group.rank() == 1) std::raise(SIGKILL);
+      group.rank() == 0 ? group.barrier() : part->barrier();
+    }));
+  }
+}
+
 TEST_CASE("a rank killed while others connect to it fails them, and they name it") {
   const int size = GENERATE(2, 4);
   const LiveStore store;
