@@ -11,7 +11,7 @@
 namespace ddprun::agent::web {
 namespace {
 
-constexpr size_t kMostHappenings = 50;
+constexpr size_t kMostEvents = 50;
 constexpr size_t kMostTold = 1000;  // bytes of each
 
 /// Cut first: nothing here takes longer because a worker wrote more.
@@ -77,7 +77,7 @@ void History::round_ended(double at) {
 }
 
 void History::add(double at, const char* kind, std::string text) {
-  if (latest_.size() == kMostHappenings) latest_.pop_front();
+  if (latest_.size() == kMostEvents) latest_.pop_front();
   latest_.push_back({at, kind, std::move(text)});
 }
 
@@ -92,15 +92,14 @@ double History::downtime(double now) const {
 
 std::string History::json(double now) const {
   using nlohmann::json;
-  json happenings = json::array();
+  json events = json::array();
   for (const HistoryEvent& one : latest_) {
-    happenings.push_back(
-        {{"at", whole_milliseconds(one.at)}, {"kind", one.kind}, {"text", one.text}});
+    events.push_back({{"at", whole_milliseconds(one.at)}, {"kind", one.kind}, {"text", one.text}});
   }
   const json object = {{"verdict", verdict()},
                        {"well", matter_.empty()},
                        {"seconds", whole_milliseconds(now)},
-                       {"happenings", std::move(happenings)}};
+                       {"events", std::move(events)}};
   return object.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 

@@ -49,7 +49,7 @@ class History {
   /// The state of the job in words; lines.
   std::string verdict() const;
 
-  /// As JSON: "verdict", "well" (nothing is the matter), "seconds", and a list of "happenings".
+  /// As JSON: "verdict", "well" (nothing is the matter), "seconds", and a list of "events".
   std::string json(double now) const;
 
   bool hangs() const { return hangs_; }

@@ -234,7 +234,7 @@ function drawTimeline() {
     draw.fillRect(x(since), height / 2 - 4, Math.max(1, x(until) - x(since)), 8);
     since = null;
   };
-  for (const one of history.happenings) {
+  for (const one of history.events) {
     if (["failure", "change", "end"].includes(one.kind)) block(one.at);
     if (one.kind === "round") since = one.at;
   }
@@ -242,15 +242,15 @@ function drawTimeline() {
   draw.font = "14px system-ui, sans-serif";
   draw.textAlign = "center";
   draw.textBaseline = "middle";
-  for (const one of history.happenings) {
+  for (const one of history.events) {
     draw.fillStyle = colour(one.kind === "failure" || one.kind === "hang" ? "failed" : "text");
     draw.fillText(MARKS[one.kind] || "·", x(one.at), height / 2);
   }
 }
 
-function showHappenings() {
-  const list = $("happenings");
-  const texts = history.happenings.map((one) => [duration(one.at), (MARKS[one.kind] || "·") + " " + one.text]).reverse();
+function showEvents() {
+  const list = $("events");
+  const texts = history.events.map((one) => [duration(one.at), (MARKS[one.kind] || "·") + " " + one.text]).reverse();
   while (list.children.length > texts.length) list.lastChild.remove();
   texts.forEach(([time, text], at) => {
     if (at === list.children.length) {
@@ -448,7 +448,7 @@ function show(news) {
   }
   showVerdict();
   showAge();
-  showHappenings();
+  showEvents();
   drawTimeline();
 }
 

@@ -59,10 +59,10 @@ def look_at_job(browser):
 
     # A crash, and the restart after it.
     open(work + "/crash", "w").close()
-    happenings = page.locator("#happenings")
-    expect(happenings).to_contain_text("✕ rank 1 failed first: exit 1")
-    expect(happenings).to_contain_text("RuntimeError: the loss is <img src=x onerror=alert(2)>")
-    expect(happenings).to_contain_text("▶ round 1 runs with 3 ranks on 1 node")
+    events = page.locator("#events")
+    expect(events).to_contain_text("✕ rank 1 failed first: exit 1")
+    expect(events).to_contain_text("RuntimeError: the loss is <img src=x onerror=alert(2)>")
+    expect(events).to_contain_text("▶ round 1 runs with 3 ranks on 1 node")
     expect(verdict).to_have_text("● round 1 runs with 3 ranks on 1 node")
     expect(page.locator("#facts")).to_contain_text("1 of 1")
     values = samples(job_url)
@@ -104,7 +104,7 @@ def look_at_job(browser):
 
 def look_at_hang(browser):
     page = open_page(browser, hang_url)
-    expect(page.locator("#happenings")).to_contain_text("✕ no rank has made progress for")
+    expect(page.locator("#events")).to_contain_text("✕ no rank has made progress for")
     keep(page, "hang")
     assert samples(hang_url)[("ddprun_failures_total", ("cause", "hang"))] >= 1
     page.close()

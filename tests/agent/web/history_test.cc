@@ -57,9 +57,9 @@ TEST_CASE("web history: a failure is the verdict until the next round runs, and 
   CHECK(object["well"] == true);
   CHECK(object["seconds"] == 121.0);
   std::string kinds;
-  for (const json& one : object["happenings"]) kinds += one["kind"].get<std::string>() + " ";
+  for (const json& one : object["events"]) kinds += one["kind"].get<std::string>() + " ";
   CHECK(kinds == "round failure suspect round change round end ");
-  CHECK(object["happenings"][1]["at"] == 20);
+  CHECK(object["events"][1]["at"] == 20);
 }
 
 TEST_CASE("web history: a hang is the verdict until some go on, or the round is over") {
@@ -101,6 +101,6 @@ TEST_CASE("web history: it is bounded, and has one line of JSON whatever a worke
   const std::string text = history.json(500);
   CHECK(text.size() < 100'000);
   CHECK(text.find('\n') == std::string::npos);
-  CHECK(json::parse(text)["happenings"].size() == 50);
+  CHECK(json::parse(text)["events"].size() == 50);
   CHECK(history.failures().at("exit") == 500);
 }
