@@ -18,6 +18,10 @@ namespace {
 /// Up to here every rank combines all data itself, in one round, instead of a share of it in two.
 constexpr std::size_t kWhole = std::size_t{8} << 10;
 
+/// The same of the root of a reduce where ranks share CPUs: rounds, in which all have to run, take
+/// longer then.
+constexpr std::size_t kWholeOfRoot = std::size_t{64} << 10;
+
 /// The part of a long reduction that each rank shows: half of it is the next piece of the data,
 /// half the result of the piece before.
 constexpr std::size_t kHalf = kShmPiece / 2;
@@ -133,10 +137,7 @@ bool ShmCollectives::sends_in(const Call& call, int to) const {
 void ShmCollectives::perform(const Task& task, const Call& call) {
   if (heap_->is_used() && zero_copy_.suits(task)) {
     const auto places = zero_copy_.find(task);
-    if (are_same_on_all(places, call)) {
-      run_in_place(task, call, places);
-      return rounds_.exchange(call, 0);
-    }
+    if (are_same_on_all(places, call)) return run_in_place(task, call, places);
   }
   switch (task.operation) {
     case Operation::reduce_scatter:
@@ -144,8 +145,7 @@ void ShmCollectives::perform(const Task& task, const Call& call) {
       return reduce_scatter(task, call);
     case Operation::all_reduce:
     case Operation::reduce:
-      if (context_.size == 2 || task.count * size_of(task.type) <= kWhole)
-        return reduce_whole(task, call);
+      if (is_reduced_whole(task)) return reduce_whole(task, call);
       return reduce_in_shares(task, call);
     case Operation::broadcast:
       return goes_one_way(task) ? broadcast_little(task, call) : move(task, call);
@@ -157,10 +157,20 @@ void ShmCollectives::perform(const Task& task, const Call& call) {
   }
 }
 
+bool ShmCollectives::is_reduced_whole(const Task& task) const {
+  const bool by_root = task.operation == Operation::reduce && !arena_.has_cpu_for_each();
+  return context_.size == 2 || task.count * size_of(task.type) <= (by_root ? kWholeOfRoot : kWhole);
+}
+
 void ShmCollectives::run_in_place(const Task& task, const Call& call,
                                   const ShmZeroCopy::Places& places) {
-  if (!numa_reduce_.suits(task)) return zero_copy_.run(task, places);
-  numa_reduce_.run(task, places.in, places.out, [&] { rounds_.exchange(call, 0); });
+  const auto exchange = [&] { rounds_.exchange(call, 0); };
+  if (numa_reduce_.suits(task)) {
+    numa_reduce_.run(task, places.in, places.out, exchange);
+  } else {
+    zero_copy_.run(task, places, exchange);
+  }
+  if (task.operation != Operation::reduce) exchange();
 }
 
 std::shared_ptr<void> ShmCollectives::allocate(const Task& task, const Call& call) {

@@ -105,6 +105,7 @@ class ShmCollectives {
   std::vector<int> ended_ranks() const;
   void tell_calls_of_others(std::uint64_t round, const std::vector<int>& ended) const;
   bool sends_in(const Call& call, int to) const;
+  bool is_reduced_whole(const Task& task) const;
   bool goes_one_way(const Task& task) const;
   void pass(const Task& task, const Call& call);
   void broadcast_little(const Task& task, const Call& call);

@@ -16,8 +16,15 @@ namespace {
 /// From here on the round that it takes more costs less than the copies.
 constexpr std::size_t kLeast = std::size_t{64} << 10;
 
-/// Up to here the root of a reduce of two ranks takes less time alone than both with copies.
-constexpr std::size_t kMostAlone = std::size_t{1} << 20;
+/// The same of a reduce of more than two ranks, which takes more rounds.
+constexpr std::size_t kLeastOfMany = std::size_t{256} << 10;
+
+/// Up to here the root of a reduce of two ranks takes less time alone than if the other shows it a
+/// share, where their caches are far from each other, and hardly more else.
+constexpr std::size_t kMostByRoot = std::size_t{512} << 10;
+
+/// Of the results of a reduce, what a rank shows the root at once: both copy at the same time.
+constexpr std::size_t kShown = kShmPiece / 2;
 
 /// Between two looks whether the call has failed.
 constexpr std::size_t kStretch = std::size_t{256} << 10;
@@ -32,7 +39,7 @@ bool is_own_block(const Task& task, int rank) {
 
 }  // namespace
 
-ShmZeroCopy::ShmZeroCopy(const ShmHeap& heap, const ShmRounds& rounds, int rank, int size)
+ShmZeroCopy::ShmZeroCopy(const ShmHeap& heap, ShmRounds& rounds, int rank, int size)
     : heap_(heap),
       rounds_(rounds),
       rank_(rank),
@@ -46,7 +53,7 @@ bool ShmZeroCopy::suits(const Task& task) const {
     case Operation::broadcast:
       return bytes >= kLeast;
     case Operation::reduce:
-      return size_ == 2 && bytes >= kLeast && bytes <= kMostAlone;
+      return bytes >= (size_ == 2 ? kLeast : kLeastOfMany);
     case Operation::all_gather:
     case Operation::reduce_scatter:
     case Operation::all_to_all:
@@ -82,16 +89,17 @@ ShmZeroCopy::Places ShmZeroCopy::find(const Task& task) const {
   }
 }
 
-void ShmZeroCopy::run(const Task& task, const Places& places) {
+void ShmZeroCopy::run(const Task& task, const Places& places,
+                      const std::function<void()>& exchange) {
   switch (task.operation) {
     case Operation::all_reduce:
       all_reduce(task, places);
       break;
     case Operation::reduce:
-      if (rank_ == task.root) reduce(task, places.in, 0);
+      reduce(task, places.in, exchange);
       break;
     case Operation::reduce_scatter:
-      reduce(task, places.in, rank_);
+      reduce_scatter(task, places.in);
       break;
     case Operation::broadcast:
       broadcast(task, places);
@@ -114,16 +122,19 @@ const char* ShmZeroCopy::combine(const Task& task, const ShmPlace& in, std::size
   return results_.data();
 }
 
-/// The share of this rank, in whole cache lines of the data.
+/// In whole cache lines, but for the end.
+ShmZeroCopy::Share ShmZeroCopy::share_of(int rank, std::size_t total) const {
+  const Blocks lines = Blocks::even(total / kLine, size_);
+  return {lines.begin(rank) * kLine, rank + 1 == size_ ? total : lines.begin(rank + 1) * kLine};
+}
+
 void ShmZeroCopy::all_reduce(const Task& task, const Places& places) {
   const std::size_t total = task.count * size_of(task.type);
   // In place, what is written was read just before, so it is in the caches.
   const std::size_t whole = task.in == task.out ? 0 : total;
-  const Blocks lines = Blocks::even(total / kLine, size_);
-  const bool is_last = rank_ + 1 == size_;
-  const std::size_t end = is_last ? total : lines.begin(rank_ + 1) * kLine;
-  for (std::size_t at = lines.begin(rank_) * kLine; at < end; at += results_.size()) {
-    const std::size_t length = std::min(results_.size(), end - at);
+  const Share own = share_of(rank_, total);
+  for (std::size_t at = own.begin; at < own.end; at += results_.size()) {
+    const std::size_t length = std::min(results_.size(), own.end - at);
     const char* const sums = combine(task, places.in, at, length);
     for (int step = 0; step < size_; ++step) {
       const int rank = (rank_ + step) % size_;
@@ -133,14 +144,49 @@ void ShmZeroCopy::all_reduce(const Task& task, const Places& places) {
   }
 }
 
-/// One block of the data, to this rank.
-void ShmZeroCopy::reduce(const Task& task, const ShmPlace& in, int block) {
-  const std::size_t bytes = task.count * size_of(task.type);
-  const std::size_t begin = bytes * static_cast<std::size_t>(block);
+/// A part of a result of `whole` bytes.
+void ShmZeroCopy::combine_to(char* to, const Task& task, const ShmPlace& in, Share part,
+                             std::size_t whole) {
+  for (std::size_t at = part.begin; at < part.end; at += results_.size()) {
+    const std::size_t length = std::min(results_.size(), part.end - at);
+    copy_result(to + (at - part.begin), combine(task, in, at, length), length, whole);
+  }
+}
+
+void ShmZeroCopy::reduce_scatter(const Task& task, const ShmPlace& in) {
+  const std::size_t block = task.count * size_of(task.type);
+  const std::size_t begin = block * static_cast<std::size_t>(rank_);
+  combine_to(static_cast<char*>(task.out), task, in, {begin, begin + block}, block);
+}
+
+/// Each rank combines a share, and shows it to the root piece by piece. In place, the root
+/// overwrites of its data only what the rank whose share it is has combined.
+void ShmZeroCopy::reduce(const Task& task, const ShmPlace& in,
+                         const std::function<void()>& exchange) {
+  const std::size_t total = task.count * size_of(task.type);
   char* const out = static_cast<char*>(task.out);
-  for (std::size_t at = 0; at < bytes; at += results_.size()) {
-    const std::size_t length = std::min(results_.size(), bytes - at);
-    copy_result(out + at, combine(task, in, begin + at, length), length, bytes);
+  const bool is_root = rank_ == task.root;
+  if (size_ == 2 && total <= kMostByRoot) {
+    if (is_root) combine_to(out, task, in, {0, total}, total);
+    return exchange();
+  }
+  const auto piece_of = [&](int rank, std::size_t at) {
+    const Share share = share_of(rank, total);
+    const std::size_t begin = std::min(share.begin + at, share.end);
+    return Share{begin, std::min(begin + kShown, share.end)};
+  };
+  const Share last = share_of(size_ - 1, total);  // none is longer
+  for (std::size_t at = 0; at < last.end - last.begin; at += kShown) {
+    const Share own = piece_of(rank_, at);
+    combine_to(is_root ? out + own.begin : rounds_.out(kShmPiece), task, in, own,
+               is_root ? total : 0);
+    exchange();
+    for (int other = 0; is_root && other < size_; ++other) {
+      if (other == rank_) continue;
+      const Share theirs = piece_of(other, at);
+      copy_result(out + theirs.begin, rounds_.data_of(other, kShmPiece), theirs.end - theirs.begin,
+                  total);
+    }
   }
 }
 

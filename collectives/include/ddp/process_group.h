@@ -278,9 +278,10 @@ class DDP_EXPORT ProcessGroup {
   /// call it, with the same number of bytes; a call is fastest if it uses the same place of it on
   /// every rank. Free it when the calls that use it are done. Errors: as other calls.
   /// - cpu: host memory, which ranks that share memory map from each other, so that all_reduce,
-  ///   broadcast, all_gather, reduce_scatter and all_to_all of 64 KiB and more take its data from
-  ///   where it is. A process that this one forks shares it, too. After a failure of the group
-  ///   other ranks may still write to what the failed call wrote to: use other memory.
+  ///   broadcast, reduce, all_gather, reduce_scatter and all_to_all of 64 KiB and more (reduce of
+  ///   more than two ranks: 256 KiB) take its data from where it is. A process that this one forks
+  ///   shares it, too. After a failure of the group other ranks may still write to what the failed
+  ///   call wrote to: use other memory.
   /// - mpi: host memory like any other.
   /// - nccl: memory of this rank's GPU. NCCL allocates it (ncclMemAlloc) and knows it for this
   ///   group, from NCCL 2.27 on as a symmetric window, else by ncclCommRegister. Connects the ranks
