@@ -16,6 +16,10 @@ namespace {
 constexpr std::size_t kCredit = 4 << 20;
 constexpr std::size_t kCost = 64;
 
+/// Of that, what messages of more than kLeastMapped bytes leave to the others, so that these are
+/// sent eagerly however many longer ones wait. (Less than what return_credit() leaves.)
+constexpr std::size_t kKeptForOthers = 1 << 20;
+
 /// How many messages of a peer may wait for a receive. A program in which more do is wrong, and
 /// more memory would not help it.
 constexpr std::size_t kMostUnexpected = 1 << 17;
@@ -94,7 +98,8 @@ Frame CpuPeer::frame_of(const Transfer& transfer) const {
               .tag = transfer.tag,
               .number = sent_ + 1,
               .count = transfer.count};
-  if (cost_of(frame) > credit_) frame.is_short = 0;
+  const std::size_t kept = frame.follow() > kLeastMapped ? kKeptForOthers : 0;
+  if (cost_of(frame) + kept > credit_) frame.is_short = 0;
   return frame;
 }
 

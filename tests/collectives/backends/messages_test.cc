@@ -411,6 +411,20 @@ TEST_CASE("a short message needs no receive to be sent, however many were sent b
   });
 }
 
+TEST_CASE("messages of up to 64 KiB need no receive, however many longer ones wait for theirs",
+          "[tcp]") {
+  check_ranks(2, [](ProcessGroup& group) {
+    const int other = 1 - group.rank();
+    Elements data((64 << 10) / sizeof(float));
+    Mail mail(group);
+    for (int i = 0; i < 30; ++i) mail.send(other, 1, kShort);  // more than a rank holds for another
+    for (int i = 0; i < 10; ++i) group.send(data, other, 2);
+    for (int i = 0; i < 10; ++i) group.recv(data, other, 2);
+    for (int i = 0; i < 30; ++i) mail.receive(other, 1, kShort);
+    mail.wait();
+  });
+}
+
 TEST_CASE("a message may be waited for with a time-out or without", "[mpi]") {
   check_ranks(2, [](ProcessGroup& group) {
     const Elements sent = elements(0, 3, kLong);
