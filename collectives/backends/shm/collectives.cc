@@ -157,9 +157,12 @@ void ShmCollectives::perform(const Task& task, const Call& call) {
   }
 }
 
+/// (To count the CPUs takes longer than a short call.)
 bool ShmCollectives::is_reduced_whole(const Task& task) const {
-  const bool by_root = task.operation == Operation::reduce && !arena_.has_cpu_for_each();
-  return context_.size == 2 || task.count * size_of(task.type) <= (by_root ? kWholeOfRoot : kWhole);
+  const std::size_t bytes = task.count * size_of(task.type);
+  if (context_.size == 2 || bytes <= kWhole) return true;
+  const bool is_by_root = task.operation == Operation::reduce && bytes <= kWholeOfRoot;
+  return is_by_root && !arena_.has_cpu_for_each();
 }
 
 void ShmCollectives::run_in_place(const Task& task, const Call& call,
