@@ -75,12 +75,14 @@ void Simulation::on(Node& node, AgentAction& action) {
   } else if (const auto* inquiring = std::get_if<agent_action::Inquiring>(&action)) {
     take_inquiry(node, inquiring->inquiry);
   } else if (const auto* renewed = std::get_if<agent_action::LeaseRenewed>(&action)) {
+    node.lease_end = renewed->until;
     node.liveness = renewed->until + node.lease / 20;
     set_watch(node);
   } else if (std::holds_alternative<agent_action::LeaseOver>(action)) {
     note("node ", node.name, ": lease over");
     counts_.leases_over += node.round ? 1 : 0;
     handle(node, event::LeaseOver{});
+    node.lease_end.reset();
     node.liveness.reset();
   } else if (std::holds_alternative<agent_action::RoundLost>(action)) {
     handle(node, event::RoundBroken{});
@@ -163,6 +165,7 @@ void Simulation::join(Node& node) {
 
 void Simulation::start_workers(Node& node, const Layout& layout) {
   note("node ", node.name, " starts workers of round ", layout.round);
+  check_lease(node);
   check_start(node, layout);
   node.layout = layout;
   node.restarts = layout.restarts;
@@ -284,6 +287,12 @@ void Simulation::guardian_says_gone(Node& node) {
 }
 
 // Invariants.
+
+/// The master's own node cannot lose it.
+void Simulation::check_lease(const Node& node) {
+  const bool has_one = node.hosting || (node.lease_end && now_ < *node.lease_end);
+  if (!has_one) violate("node " + std::to_string(node.name) + " starts workers without a lease");
+}
 
 void Simulation::check_start(const Node& node, const Layout& layout) {
   if (node.round) violate("node " + std::to_string(node.name) + " has workers already");

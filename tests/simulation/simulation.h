@@ -111,6 +111,7 @@ struct Node {
   int dial = 0;  ///< the attempt under way
   std::optional<Time> timer;
   std::chrono::milliseconds lease{0};
+  std::optional<Time> lease_end;
   std::vector<std::function<void()>> deferred;  ///< until it runs again
   bool finished = false;
   bool told_to_stop = false;
@@ -283,6 +284,7 @@ class Simulation {
   void check_hang();
 
   // Invariants.
+  void check_lease(const Node& node);
   void check_start(const Node& node, const rendezvous::Layout& layout);
   void hear_of_round(const Node& sender, const rendezvous::message::Hello& hello);
   void check_recorded(const Node& node, const rendezvous::Layout& layout);
