@@ -184,29 +184,28 @@ void Agent::on_located(const rendezvous::Endpoint& master) {
 
 rendezvous::Client::Hooks Agent::client_hooks() {
   using namespace rendezvous;
-  return {
-      [this](const reply::Welcome& welcome) { on_welcome(welcome); },
-      [this](Notification notification) { on_notification(std::move(notification)); },
-      [this](const std::string& sentence) { reporter_.waiting(wait_reporter_.waited(), sentence); },
-      [this](const std::string& sentence) {
-        reporter_.connection_changed(sentence, workers_run_for());
-      },
-      [this](BootClock::time_point until) { on_lease_renewed(until); },
-      [this] { on_lease_over(); },
-      [this](const std::string& reason) {
-        reporter_.round_lost(reason);
-        handle_event(event::RoundBroken{});
-      },
-      [this](const Failure& failure, int restarts) {
-        reporter_.failure_counted(failure, layout_.round, restarts);
-      },
-      [this](Error error) {
-        launcher::clear_final_message();
-        handle_event(event::JobClosed{std::move(error)});
-      },
-      [this](const auto& server, const std::string& session) { on_connected(server, session); },
-      [this](const Endpoint& master) { on_located(master); },
-      [this](const Inquiry& inquiry) { answers_.received(inquiry); }};
+  return {[this](const reply::Welcome& welcome) { on_welcome(welcome); },
+          [this](Notification notification) { on_notification(std::move(notification)); },
+          [this](const std::string& sentence) { on_waiting(sentence); },
+          [this](const std::string& sentence) {
+            reporter_.connection_changed(sentence, workers_run_for());
+          },
+          [this](BootClock::time_point until) { on_lease_renewed(until); },
+          [this] { on_lease_over(); },
+          [this](const std::string& reason) {
+            reporter_.round_lost(reason);
+            handle_event(event::RoundBroken{});
+          },
+          [this](const Failure& failure, int restarts) {
+            reporter_.failure_counted(failure, layout_.round, restarts);
+          },
+          [this](Error error) {
+            launcher::clear_final_message();
+            handle_event(event::JobClosed{std::move(error)});
+          },
+          [this](const auto& server, const std::string& session) { on_connected(server, session); },
+          [this](const Endpoint& master) { on_located(master); },
+          [this](const Inquiry& inquiry) { answers_.received(inquiry); }};
 }
 
 /// If this process is killed, the guardian proves to the master that nothing of it runs.
@@ -247,6 +246,11 @@ void Agent::on_notification(rendezvous::Notification notification) {
   } else if (const auto* stalled = std::get_if<Stalled>(&notification)) {
     on_stalled(*stalled);
   }
+}
+
+/// The answer may cross the start of the round that this node has waited for.
+void Agent::on_waiting(const std::string& sentence) {
+  if (wait_reporter_.is_under_way()) reporter_.waiting(wait_reporter_.waited(), sentence);
 }
 
 /// One node is enough to show where all ranks are.

@@ -58,6 +58,7 @@ class Agent {
   void on_notification(rendezvous::Notification notification);
   void on_refused(const rendezvous::Refused& refused);
   void on_round_broken(const rendezvous::Broken& broken);
+  void on_waiting(const std::string& sentence);
   void on_stalled(const rendezvous::Stalled& stalled);
   void on_connected(const boost::asio::ip::tcp::endpoint& server, const std::string& session);
   void on_lease_renewed(BootClock::time_point until);

@@ -7,6 +7,7 @@ namespace ddprun::agent {
 
 void WaitReporter::begin(Report report) {
   ++wait_;
+  under_way_ = true;
   report_ = std::move(report);
   began_ = std::chrono::steady_clock::now();
   next_ = first_;
@@ -15,6 +16,7 @@ void WaitReporter::begin(Report report) {
 
 void WaitReporter::end() {
   ++wait_;
+  under_way_ = false;
   timer_.cancel();
   next_ = first_;
 }

@@ -26,6 +26,8 @@ class WaitReporter {
   /// Nothing is reported of it from now on.
   void end();
 
+  bool is_under_way() const { return under_way_; }
+
   /// Whether `report` was called since `begin`: then the end of the wait is worth a line, too.
   bool has_reported() const { return next_ > first_; }
 
@@ -39,6 +41,7 @@ class WaitReporter {
 
   boost::asio::steady_timer timer_;
   Report report_;
+  bool under_way_ = false;
   unsigned wait_ = 0;  ///< counts begin() and end()
   std::chrono::steady_clock::time_point began_;
   const std::chrono::seconds first_;

@@ -294,7 +294,8 @@ void AgentSession::take_reply(Reply reply, Time now) {
   if (const auto* heartbeat = std::get_if<Heartbeat>(&reply))
     return take_heartbeat(*heartbeat, now);
   if (auto* waiting = std::get_if<reply::Waiting>(&reply)) {
-    return act(agent_action::WaitingFor{std::move(waiting->sentence)});
+    return act(
+        agent_action::WaitingFor{held_ ? waiting_for_lease() : std::move(waiting->sentence)});
   }
   if (auto* whose = std::get_if<reply::Whose>(&reply)) {
     return act(agent_action::TellOwners{*used_, std::move(whose->connections)});
@@ -474,6 +475,13 @@ void AgentSession::end_lease_if_over(Time now) {
 
 bool AgentSession::has_lease(Time now) const {
   return !lease_.end(now) || (lease_end_ && now < *lease_end_);
+}
+
+/// To the master this node is a member, which waits for nothing.
+std::string AgentSession::waiting_for_lease() const {
+  return "a lease for round " + std::to_string(held_->layout.round) +
+         ", which has begun: the master at " + used_place_ +
+         " takes longer to answer than a lease lasts (--lease)";
 }
 
 /// A searched one is told with each place that was tried; those with one reason together.

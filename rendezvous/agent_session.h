@@ -52,7 +52,8 @@
 // looks whether the lease is over by then, so the order in which a process that stood still reads
 // its timers and sockets does not matter. A Ready that comes when there is no lease, as after a
 // welcome whose hello took longer than one, waits for the answer to a heartbeat: else its workers
-// would run without a lease.
+// would run without a lease. Until then a Broken is answered by a Join, and a new session by the
+// Join that any session gets, which tells of that round, though nothing of it ran here.
 
 namespace ddprun::rendezvous {
 
@@ -214,6 +215,7 @@ class AgentSession {
   void send_heartbeat(Time now);
   void renew_lease(Time sent, Time now);
   bool has_lease(Time now) const;
+  std::string waiting_for_lease() const;
   std::string waiting_for_master() const;
 
   Settings settings_;

@@ -29,8 +29,10 @@ TEST_CASE("a wait is reported again until it ends") {
   WaitReporter wait(io.get_executor(), std::chrono::seconds(0));
   int reports = 0;
   wait.begin([&](std::chrono::seconds) {
+    CHECK(wait.is_under_way());
     if (++reports == 3) wait.end();
   });
   io.run();
+  CHECK_FALSE(wait.is_under_way());
   CHECK(reports == 3);
 }

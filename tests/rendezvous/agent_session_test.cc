@@ -291,6 +291,22 @@ TEST_CASE("the little that a late hello leaves of a lease is renewed at once") {
   CHECK(find<agent_action::LeaseRenewed>(leased)->until == kGreeted + 15s);
 }
 
+TEST_CASE("a node whose round waits for a lease says so, whatever the master says of its members") {
+  AgentSession session = welcomed_session();
+  const reply::Waiting place{"a place: all 2 nodes of this job are running"};
+  const auto waits = [&](AgentSession::Time now) {
+    CHECK(sent<message::Ask>(session.ask(now)));
+    const auto told = session.received(1, place, now);
+    REQUIRE(find<agent_action::WaitingFor>(told) != nullptr);
+    return find<agent_action::WaitingFor>(told)->sentence;
+  };
+  CHECK(waits(kGreeted + 1s) == place.sentence);
+  session.received(1, ready(3), kGreeted + 10s);
+  CHECK(waits(kGreeted + 11s) ==
+        "a lease for round 3, which has begun: the master at master:29500 takes longer to answer "
+        "than a lease lasts (--lease)");
+}
+
 TEST_CASE("a round that is broken before there is a lease is left: the node joins again") {
   AgentSession session = welcomed_session();
   session.received(1, ready(0), kGreeted + 10s);
@@ -324,6 +340,50 @@ TEST_CASE(
     REQUIRE(sent<message::Join>(other));
     CHECK(sent<message::Join>(other)->request.last_round == 3);
   }
+}
+
+TEST_CASE("a round that has waited for a lease is lost like any other with its master") {
+  AgentSession session = welcomed_session();
+  session.received(1, ready(3), kGreeted + 10s);
+  session.received(1, Heartbeat{1}, kGreeted + 11s);
+  const auto started = session.received(1, Heartbeat{1}, kGreeted + 11s);
+  CHECK(find<agent_action::Received>(started) != nullptr);
+  session.lost(1, {Errc::closed, "closed"}, kGreeted + 12s);
+  session.connected(2, kGreeted + 12s);
+  const auto other = session.received(2, welcome(false, "another"), kGreeted + 12s);
+  CHECK(find<agent_action::RoundLost>(other) != nullptr);
+  CHECK_FALSE(sent<message::Join>(other));  // its workers run
+}
+
+TEST_CASE("what a node told of the round before one that waits for a lease, it tells once") {
+  AgentSession session = welcomed_session();
+  session.received(1, ready(0), kGreeted + 1s);
+  session.fail(0, exit_9(), kGreeted + 2s);
+  session.lost(1, {Errc::closed, "closed"}, kGreeted + 3s);
+  session.connected(2, kGreeted + 4s);  // its hello is on its way for longer than the lease
+  session.received(2, welcome(false, "n"), kGreeted + 15s);
+  JoinRequest request;
+  request.last_round = 0;
+  request.worker_exits.signal = "SIGTERM";
+  const auto first = sent<message::Join>(session.join(request, kGreeted + 15s));
+  CHECK((first && first->request.unreported_failure));
+  Layout layout;
+  layout.round = layout.restarts = 1;
+  const auto early = session.received(2, Notification(Ready{layout}), kGreeted + 15s);
+  CHECK(find<agent_action::FailureCounted>(early) != nullptr);
+  CHECK(find<agent_action::Received>(early) == nullptr);
+
+  session.lost(2, {Errc::closed, "closed"}, kGreeted + 16s);
+  session.connected(3, kGreeted + 16s);
+  const auto next = session.received(3, welcome(false, "o"), kGreeted + 16s);
+  const auto join = sent<message::Join>(next);
+  REQUIRE(join);
+  CHECK(join->request.last_master == "n");
+  CHECK(join->request.last_round == 1);
+  CHECK(join->request.last_restarts == 1);
+  CHECK(join->request.restarts == 1);
+  CHECK_FALSE(join->request.unreported_failure);
+  CHECK(join->request.worker_exits.signal.empty());
 }
 
 TEST_CASE("of a round that it did not start a node says to a new master that it was its last") {
