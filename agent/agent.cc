@@ -199,6 +199,7 @@ rendezvous::Client::Hooks Agent::client_hooks() {
           [this](const Failure& failure, int restarts) {
             reporter_.failure_counted(failure, layout_.round, restarts);
           },
+          [this](const Failure& failure) { reporter_.failure_dropped(failure, layout_.round); },
           [this](Error error) {
             launcher::clear_final_message();
             handle_event(event::JobClosed{std::move(error)});

@@ -91,6 +91,14 @@ void JobReporter::failure_counted(const rendezvous::Failure& failure, int round,
   events_.restart(round, restarts, job_.max_restarts);
 }
 
+void JobReporter::failure_dropped(const rendezvous::Failure& failure, int round) {
+  failed_at_.reset();
+  const std::string text = "it costs no restart, as this node or its master was lost then: " +
+                           failure_line(failure, round);
+  log::error(text);
+  note([&](auto& history, double now) { history.changed(now, text); });
+}
+
 void JobReporter::round_broken(const rendezvous::Broken& broken, int round) {
   if (!broken.root_cause) {
     failed_at_.reset();  // what failed here was a victim, and costs no restart

@@ -63,6 +63,9 @@ class JobReporter {
   /// The failure was counted by a master that has ended since, and `restarts` with it.
   void failure_counted(const rendezvous::Failure& failure, int round, int restarts);
 
+  /// No master has counted the failure, and none will.
+  void failure_dropped(const rendezvous::Failure& failure, int round);
+
   void round_broken(const rendezvous::Broken& broken, int round);
 
   /// Rendezvous' sentence on the ranks that the first one to fail waited for in the last round.

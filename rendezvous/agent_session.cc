@@ -396,8 +396,11 @@ void AgentSession::begin_round(const Layout& layout) {
   const auto failure = std::exchange(failure_, std::nullopt);
   round_master_ = master_;
   const bool told = std::exchange(begun_again_, false) && failure && unanswered_join_;
-  if (told && layout.restarts > unanswered_join_->restarts) {
+  if (!told) return;
+  if (layout.restarts > unanswered_join_->restarts) {
     act(agent_action::FailureCounted{*failure, layout.restarts});
+  } else {
+    act(agent_action::FailureDropped{*failure});
   }
 }
 

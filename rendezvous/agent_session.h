@@ -105,6 +105,10 @@ struct FailureCounted {
   Failure failure;
   int restarts = 0;
 };
+/// Of that round: no restart was counted for it. Ready follows.
+struct FailureDropped {
+  Failure failure;
+};
 struct GaveUp {
   Error error;
 };
@@ -117,7 +121,7 @@ using AgentAction =
                  agent_action::WaitingFor, agent_action::ConnectionChanged,
                  agent_action::TellOwners, agent_action::Inquiring, agent_action::LeaseRenewed,
                  agent_action::LeaseOver, agent_action::RoundLost, agent_action::FailureCounted,
-                 agent_action::GaveUp>;
+                 agent_action::FailureDropped, agent_action::GaveUp>;
 using AgentActions = std::vector<AgentAction>;
 
 /// One agent's side of its session; the comment above has its table.

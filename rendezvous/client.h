@@ -81,6 +81,8 @@ class Client {
     std::function<void(const std::string& reason)> round_lost;
     /// A restart was counted for a failure of the last round, which its master had not counted.
     std::function<void(const Failure& failure, int restarts)> failure_counted;
+    /// The same, but none was counted: this node, or an elected master, was lost then.
+    std::function<void(const Failure& failure)> failure_dropped;
     /// No notification will come any more. Errors: timed_out, protocol.
     std::function<void(Error)> gave_up;
     /// A connection to the server at this address was made; may be empty. `session` proves to the
@@ -155,6 +157,7 @@ class Client {
   void perform(const agent_action::FailureCounted& event) {
     hooks_.failure_counted(event.failure, event.restarts);
   }
+  void perform(const agent_action::FailureDropped& event) { hooks_.failure_dropped(event.failure); }
   void perform(const agent_action::GaveUp& event) { hooks_.gave_up(event.error); }
 
   void on_located(const Result<Endpoint>& server);

@@ -476,9 +476,24 @@ TEST_CASE("a failure that a restarted master cannot know is reported to it, and 
     REQUIRE(find<agent_action::FailureCounted>(next) != nullptr);
     CHECK(find<agent_action::FailureCounted>(next)->restarts == 1);
     CHECK(find<agent_action::FailureCounted>(next)->failure.wait_status == 9 << 8);
+    CHECK(find<agent_action::FailureDropped>(next) == nullptr);
     session.received(2, Notification(Broken{"a node joined", {}, 1, false}), kGreeted + 6s);
     CHECK_FALSE(sent<message::Join>(session.join({}, kGreeted + 7s))->request.unreported_failure);
   }
+}
+
+TEST_CASE("a failure for which no restart was counted, as its node was lost, is told") {
+  AgentSession session = welcomed_session();
+  session.received(1, ready(0), kGreeted + 1s);
+  session.fail(0, exit_9(), kGreeted + 2s);
+  session.lost(1, {Errc::closed, "connection closed"}, kGreeted + 3s);
+  session.join({}, kGreeted + 3s);
+  session.connected(2, kGreeted + 13s);
+  session.received(2, welcome(false), kGreeted + 13s);
+  const auto next = session.received(2, ready(1), kGreeted + 13s);
+  CHECK(find<agent_action::FailureCounted>(next) == nullptr);
+  REQUIRE(find<agent_action::FailureDropped>(next) != nullptr);
+  CHECK(find<agent_action::FailureDropped>(next)->failure.wait_status == 9 << 8);
 }
 
 TEST_CASE(

@@ -127,6 +127,7 @@ Client::Hooks Member::hooks() {
     note("round lost");
     rounds_lost.push_back(reason);
   };
+  hooks.failure_dropped = [](const Failure&) {};
   hooks.failure_counted = [note](const Failure& failure, int restarts) {
     note("restart " + std::to_string(restarts) + " for rank " + std::to_string(failure.rank));
   };
