@@ -52,8 +52,8 @@
 // looks whether the lease is over by then, so the order in which a process that stood still reads
 // its timers and sockets does not matter. A Ready that comes when there is no lease, as after a
 // welcome whose hello took longer than one, waits for the answer to a heartbeat: else its workers
-// would run without a lease. Until then a Broken is answered by a Join, and a new session by the
-// Join that any session gets, which tells of that round, though nothing of it ran here.
+// would run without a lease. Until then nothing of that round runs here: a Broken is answered by a
+// Join at once, and a new session gets the Join that has no answer, which tells of that round.
 
 namespace ddprun::rendezvous {
 

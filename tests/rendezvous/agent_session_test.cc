@@ -372,6 +372,10 @@ TEST_CASE("what a node told of the round before one that waits for a lease, it t
   const auto early = session.received(2, Notification(Ready{layout}), kGreeted + 15s);
   CHECK(find<agent_action::FailureCounted>(early) != nullptr);
   CHECK(find<agent_action::Received>(early) == nullptr);
+  const Notification broken(Broken{"a node is lost", {}, 0});
+  const auto again = sent<message::Join>(session.received(2, broken, kGreeted + 15s));
+  REQUIRE(again);
+  CHECK_FALSE(again->request.unreported_failure);
 
   session.lost(2, {Errc::closed, "closed"}, kGreeted + 16s);
   session.connected(3, kGreeted + 16s);
