@@ -198,10 +198,11 @@ void CpuBackend::fail_collectives(const Error& error) noexcept {
 /// Of a rank that leaves: it sent in a call, and did not wait for one that has died since. (Calls
 /// that differ are printed as such.)
 void CpuBackend::print_untaken() {
-  const Error error = *failure();
+  const auto error = failure();
+  if (!error || error->kind() == ErrorKind::mismatch) return;
   const auto untaken = nodes_ ? nodes_->find_untaken() : std::nullopt;
-  if (!untaken || error.kind() == ErrorKind::mismatch) return;
-  std::fprintf(stderr, "%s; rank %d had not taken the data of %s\n", error.what(), untaken->rank,
+  if (!untaken) return;
+  std::fprintf(stderr, "%s; rank %d had not taken the data of %s\n", error->what(), untaken->rank,
                describe(untaken->call).c_str());
 }
 
