@@ -26,22 +26,21 @@ std::string name(const Party& party) {
   return ddprun::ranks_text(party.ranks);
 }
 
-/// By the numbers in them: #2 before #18.
-struct IsEarlier {
-  bool operator()(const std::string& one, const std::string& other) const {
-    return ::strverscmp(one.c_str(), other.c_str()) < 0;
-  }
-};
+/// The smallest first, and of as many ranks those that are furthest behind: #2 before #18.
+bool is_named_before(const Party& one, const Party& other) {
+  const auto place = [](const Party& party) {
+    return std::tuple(party.ranks.size(), party.status.starts_with("at "));
+  };
+  if (place(one) != place(other)) return place(one) < place(other);
+  return ::strverscmp(one.status.c_str(), other.status.c_str()) < 0;
+}
 
-/// The smallest first, and of as many ranks those that are furthest behind.
 std::vector<Party> parties_of(const std::map<int, std::string>& statuses) {
-  std::map<std::string, std::vector<int>, IsEarlier> by_status;
+  std::map<std::string, std::vector<int>> by_status;
   for (const auto& [rank, status] : statuses) by_status[status].push_back(rank);
   std::vector<Party> parties;
   for (auto& [status, ranks] : by_status) parties.push_back({status, std::move(ranks)});
-  std::ranges::stable_sort(parties, {}, [](const Party& party) {
-    return std::tuple(party.ranks.size(), party.status.starts_with("at "));
-  });
+  std::ranges::sort(parties, is_named_before);
   return parties;
 }
 
