@@ -15,6 +15,7 @@ namespace ddp::internal {
 /// Of a cache.
 inline constexpr std::size_t kShmLine = 64;
 
+/// Of memory, if the kernel makes one.
 inline constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
 /// The most data that a rank shows the others in one round, in bytes. Two ranks' pieces of two
