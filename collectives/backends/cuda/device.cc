@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <string_view>
+#include <utility>
 
 #include "collectives/backends/cuda/driver.h"
 
@@ -87,6 +88,23 @@ bool DeviceEvent::is_reached() const {
 
 void DeviceEvent::wait() const {
   check_cuda(cuda().cuEventSynchronize(event_), "cuEventSynchronize");
+}
+
+std::unique_ptr<DeviceEvent> DeviceEvents::take() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!free_.empty()) {
+      auto event = std::move(free_.back());
+      free_.pop_back();
+      return event;
+    }
+  }
+  return std::make_unique<DeviceEvent>();
+}
+
+void DeviceEvents::give_back(std::unique_ptr<DeviceEvent> event) {
+  const std::lock_guard lock(mutex_);
+  free_.push_back(std::move(event));
 }
 
 bool is_capturing(CUstream stream) {

@@ -2,6 +2,9 @@
 #pragma once
 
 #include <cuda.h>
+#include <memory>
+#include <mutex>
+#include <vector>
 
 namespace ddp::internal {
 
@@ -75,6 +78,21 @@ class DeviceEvent {
  private:
   CUcontext context_ = nullptr;
   CUevent event_ = nullptr;
+};
+
+/// Events of one device that are used again and again: CUDA makes one more slowly than it records
+/// it. Thread: any.
+class DeviceEvents {
+ public:
+  /// One that was given back, or a new one on the current device.
+  std::unique_ptr<DeviceEvent> take();
+
+  /// What was recorded in it may still be waited for by streams.
+  void give_back(std::unique_ptr<DeviceEvent> event);
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<DeviceEvent>> free_;
 };
 
 /// Whether the stream is being captured into a graph.

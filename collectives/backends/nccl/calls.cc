@@ -63,11 +63,12 @@ bool is_bitwise(ReduceOp op) {
   return op == ReduceOp::band || op == ReduceOp::bor || op == ReduceOp::bxor;
 }
 
-/// Not of band, bor and bxor.
-ncclRedOp_t nccl_op(ReduceOp op) {
+/// Not of band, bor and bxor. `size`: of the group. NCCL has no average of one rank's 8-bit floats,
+/// and takes a kernel for others, where a sum is at most a copy.
+ncclRedOp_t nccl_op(ReduceOp op, int size) {
   switch (op) {
     case ReduceOp::avg:
-      return ncclAvg;
+      return size == 1 ? ncclSum : ncclAvg;
     case ReduceOp::product:
       return ncclProd;
     case ReduceOp::min:
@@ -157,7 +158,7 @@ void NcclCalls::enqueue(const Task& task, const std::string& where) {
   if (parts.count > 1) return enqueue(in_parts(task, parts), where);
   const bool is_moved_as_byte = is_float8(task.type) && !reduces(task.operation);
   const ncclDataType_t type = is_moved_as_byte ? ncclUint8 : nccl_type(task.type);
-  const ncclRedOp_t op = nccl_op(task.reduce);
+  const ncclRedOp_t op = nccl_op(task.reduce, communicator_.context().size);
   const CUstream stream = communicator_.stream();
   const auto launch = [&](const auto& call) {
     communicator_.launch(where, [&](ncclComm_t handle) { NcclCommunicator::check(call(handle)); });
@@ -200,8 +201,8 @@ void NcclCalls::reduce_scatter_v(const Task& task, const std::string& where) {
       if (blocks.count(rank) == 0) continue;
       NcclCommunicator::check(nccl().ncclReduce(
           in + blocks.begin(rank) * size_of(task.type), rank == context.rank ? task.out : nullptr,
-          blocks.count(rank), nccl_type(task.type), nccl_op(task.reduce), rank, handle,
-          communicator_.stream()));
+          blocks.count(rank), nccl_type(task.type), nccl_op(task.reduce, context.size), rank,
+          handle, communicator_.stream()));
     }
   });
 }

@@ -114,6 +114,9 @@ class NcclCommunicator : public std::enable_shared_from_this<NcclCommunicator> {
   const CudaDevice& device() const { return device_; }
   CUstream stream() const { return stream_; }
 
+  /// For its calls.
+  DeviceEvents& events() { return events_; }
+
  private:
   using Time = std::chrono::steady_clock::time_point;
 
@@ -138,6 +141,7 @@ class NcclCommunicator : public std::enable_shared_from_this<NcclCommunicator> {
   std::atomic<std::chrono::milliseconds> timeout_;
   CudaDevice device_;
   CUstream stream_ = nullptr;
+  DeviceEvents events_;
   std::mutex handle_mutex_;  // of every use of handle_: NCCL may block with it; taken first
   ncclComm_t handle_ = nullptr;
   bool is_closing_ = false;

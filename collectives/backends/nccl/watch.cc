@@ -7,13 +7,25 @@
 #include "collectives/signal_masked_thread.h"
 
 namespace ddp::internal {
+namespace {
+
+constexpr std::chrono::milliseconds kPause(50);  // failures are not urgent
+
+}  // namespace
 
 NcclCall::NcclCall(std::shared_ptr<NcclCommunicator> communicator, std::string where,
                    bool is_captured)
-    : communicator_(std::move(communicator)), where_(std::move(where)), is_captured_(is_captured) {}
+    : communicator_(std::move(communicator)),
+      where_(std::move(where)),
+      is_captured_(is_captured),
+      end_(communicator_->events().take()) {}
+
+NcclCall::~NcclCall() {
+  if (!is_captured_) communicator_->events().give_back(std::move(end_));
+}
 
 void NcclCall::record_end() {
-  end_.record(communicator_->stream());
+  end_->record(communicator_->stream());
   is_recorded_ = true;
 }
 
@@ -21,7 +33,7 @@ void NcclCall::make_wait(CUstream stream) const {
   if (!is_recorded_) {
     throw Error(ErrorKind::usage, "ddp: a call's Work is waited for before its group_end()");
   }
-  end_.make_wait(stream);
+  end_->make_wait(stream);
 }
 
 /// An error of CUDA is left to NcclWatch, which polls too: to fail the communicator takes the
@@ -41,7 +53,7 @@ bool NcclCall::check() {
   bool reached = is_recorded_;
   if (reached && !is_captured_ && !communicator_->failure()) {
     const BesideCaptures beside;
-    reached = end_.is_reached();
+    reached = end_->is_reached();
   }
   if (communicator_->failure()) return true;
   succeeded_ = reached;
@@ -70,14 +82,24 @@ NcclWatch::~NcclWatch() {
 void NcclWatch::add(std::shared_ptr<NcclCall> call) {
   const std::lock_guard lock(mutex_);
   calls_.push_back(std::move(call));
-  if (calls_.size() == 1) changed_.notify_all();  // else the thread polls already
+  if (sleeps_) changed_.notify_all();  // else the thread polls already
+}
+
+/// For a second it looks for one by itself: to be woken would cost each call some microseconds.
+void NcclWatch::wait_for_call(std::unique_lock<std::mutex>& lock) {
+  constexpr int kLooks = 20;
+  for (int look = 0; look < kLooks && calls_.empty() && !stopping_; ++look) {
+    changed_.wait_for(lock, kPause, [&] { return stopping_; });
+  }
+  sleeps_ = true;
+  changed_.wait(lock, [&] { return stopping_ || !calls_.empty(); });
+  sleeps_ = false;
 }
 
 void NcclWatch::watch() {
-  constexpr std::chrono::milliseconds kPause(50);  // failures are not urgent
   std::unique_lock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [&] { return stopping_ || !calls_.empty(); });
+    wait_for_call(lock);
     if (stopping_) return;
     const std::shared_ptr<NcclCall> first = calls_.front();
     lock.unlock();

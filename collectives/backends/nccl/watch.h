@@ -19,6 +19,9 @@ class NcclCall {
  public:
   /// On the communicator's device.
   NcclCall(std::shared_ptr<NcclCommunicator> communicator, std::string where, bool is_captured);
+  NcclCall(const NcclCall&) = delete;
+  NcclCall& operator=(const NcclCall&) = delete;
+  ~NcclCall();
 
   /// Records the event at the end of the call, when all of it is in the stream.
   void record_end();
@@ -41,7 +44,7 @@ class NcclCall {
   const std::shared_ptr<NcclCommunicator> communicator_;
   const std::string where_;
   const bool is_captured_;
-  DeviceEvent end_;
+  std::unique_ptr<DeviceEvent> end_;
   std::atomic<bool> is_recorded_ = false;
   std::atomic<bool> succeeded_ = false;
 };
@@ -61,11 +64,13 @@ class NcclWatch {
 
  private:
   void watch();
+  void wait_for_call(std::unique_lock<std::mutex>& lock);
 
   const std::shared_ptr<NcclCommunicator> communicator_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::shared_ptr<NcclCall>> calls_;
+  bool sleeps_ = false;  // until it is told of a call
   bool stopping_ = false;
   std::thread thread_;
 };

@@ -135,17 +135,19 @@ void parts() {
   }
 }
 
-/// A call needs nothing that waits for other work on the device.
+/// A call needs nothing that waits for other work on the device, once NCCL has connected the ranks
+/// for its kind: that allocates memory, which does wait.
 void bits() {
   ProcessGroup group = join_on({});
   use_device(own_device());
   Floats data(make_stream(), own(group));
   group.all_reduce(data.span());
+  const DeviceSpan<std::int32_t> bits{reinterpret_cast<std::int32_t*>(data.span().data), kCount,
+                                      data.span().stream};
+  group.all_reduce(bits, ddp::ReduceOp::band);
   DRIVER(cuStreamSynchronize, data.span().stream);
   Gate gate(make_stream());
-  group.all_reduce(DeviceSpan<std::int32_t>{reinterpret_cast<std::int32_t*>(data.span().data),
-                                            kCount, data.span().stream},
-                   ddp::ReduceOp::band);
+  group.all_reduce(bits, ddp::ReduceOp::band);
   gate.open();
   data.expect(sum_of_ranks(group), "the same bits");
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // One rank that times all_reduce of float32 on a device, through libddp and through NCCL alone, in
 // turns: device_speed [LARGEST [ROUNDS]] (268435456 bytes, 11). NCCL alone is a communicator that
-// blocks, one call after the other. Exit code as device_operations'.
+// blocks, and one that does not, as those of libddp ("polled": NCCL starts a thread for each call,
+// which is polled until it has launched the call). Exit code as device_operations'.
 //
 // A line for each size, on rank 0: "one" is a call and the wait for it, "many" one of a row of
 // calls that is waited for at its end, GB/s that of the bus in a row (2 (n - 1) / n, as nccl-tests
@@ -50,22 +51,48 @@ double median(std::vector<double> values) {
 /// A communicator beside the group's.
 class BareNccl {
  public:
-  explicit BareNccl(ProcessGroup& group) {
+  BareNccl(ProcessGroup& group, bool blocks) : blocks_(blocks) {
     ncclUniqueId id{};
     if (group.rank() == 0) NCCL(ncclGetUniqueId, &id);
     group.broadcast(std::span(id.internal));
-    NCCL(ncclCommInitRank, &handle_, group.size(), id, group.rank());
+    if (blocks) {
+      NCCL(ncclCommInitRank, &handle_, group.size(), id, group.rank());
+      return;
+    }
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    static auto* const connect =
+        nccl_function<decltype(::ncclCommInitRankConfig)>("ncclCommInitRankConfig");
+    settle(connect(&handle_, group.size(), id, group.rank(), &config));
   }
   BareNccl(const BareNccl&) = delete;
   BareNccl& operator=(const BareNccl&) = delete;
-  ~BareNccl() { NCCL(ncclCommDestroy, handle_); }
+  ~BareNccl() {
+    static auto* const finalize = nccl_function<decltype(::ncclCommFinalize)>("ncclCommFinalize");
+    if (!blocks_) settle(finalize(handle_));
+    NCCL(ncclCommDestroy, handle_);
+  }
 
   void all_reduce(const float* in, float* out, std::size_t count, CUstream stream) const {
     static auto* const call = nccl_function<decltype(::ncclAllReduce)>("ncclAllReduce");
-    check_nccl(call(in, out, count, ncclFloat32, ncclSum, handle_, stream), "ncclAllReduce");
+    static auto* const start = nccl_function<decltype(::ncclGroupStart)>("ncclGroupStart");
+    static auto* const end = nccl_function<decltype(::ncclGroupEnd)>("ncclGroupEnd");
+    const auto add = [&] { return call(in, out, count, ncclFloat32, ncclSum, handle_, stream); };
+    if (blocks_) return check_nccl(add(), "ncclAllReduce");
+    start();
+    add();
+    settle(end());
   }
 
  private:
+  void settle(ncclResult_t result) const {
+    static auto* const ask =
+        nccl_function<decltype(::ncclCommGetAsyncError)>("ncclCommGetAsyncError");
+    while (result == ncclInProgress) check_nccl(ask(handle_, &result), "ncclCommGetAsyncError");
+    check_nccl(result, "a communicator that does not block");
+  }
+
+  bool blocks_;
   ncclComm_t handle_ = nullptr;
 };
 
@@ -93,10 +120,11 @@ class Speed {
   void connect() {
     const double first = connect_group(group_);
     const double alone = slowest(seconds_of([&] {
-      bare_ = std::make_unique<BareNccl>(group_);
-      with_nccl(1);
+      bare_ = std::make_unique<BareNccl>(group_, true);
+      with_nccl(*bare_, 1);
       settle();
     }));
+    polled_ = std::make_unique<BareNccl>(group_, false);
     auto again = group_.split(0);
     const double second = connect_group(*again);
     print_once(
@@ -107,11 +135,12 @@ class Speed {
   void compare() {
     const std::array libraries = {
         Library{"ddp", [this](std::size_t count) { with_ddp(count); }},
-        Library{"NCCL", [this](std::size_t count) { with_nccl(count); }},
+        Library{"NCCL", [this](std::size_t count) { with_nccl(*bare_, count); }},
+        Library{"polled", [this](std::size_t count) { with_nccl(*polled_, count); }},
     };
-    print_once("%10s  %19s  %19s  %15s\n", "", "one (us)", "many (us)", "GB/s");
-    print_once("%10s  %9s %9s  %9s %9s  %7s %7s\n", "bytes", "ddp", "NCCL", "ddp", "NCCL", "ddp",
-               "NCCL");
+    print_once("%10s  %26s  %26s  %15s\n", "", "one (us)", "many (us)", "GB/s");
+    print_once("%10s  %8s %8s %8s  %8s %8s %8s  %7s %7s\n", "bytes", "ddp", "NCCL", "polled", "ddp",
+               "NCCL", "polled", "ddp", "NCCL");
     const std::size_t most = in_.span().count;
     for (std::size_t count = 1; count <= most; count *= count < 256 ? 256 : 4) {
       compare(libraries, count);
@@ -143,8 +172,8 @@ class Speed {
   }
 
   void with_ddp(std::size_t count) const { group_.all_reduce(part(in_, count), part(out_, count)); }
-  void with_nccl(std::size_t count) const {
-    bare_->all_reduce(in_.span().data, out_.span().data, count, stream_);
+  void with_nccl(const BareNccl& nccl, std::size_t count) const {
+    nccl.all_reduce(in_.span().data, out_.span().data, count, stream_);
   }
 
   double time(const Library& library, std::size_t count, int calls) const {
@@ -156,9 +185,9 @@ class Speed {
            calls;
   }
 
-  void compare(const std::array<Library, 2>& libraries, std::size_t count) {
+  void compare(const std::array<Library, 3>& libraries, std::size_t count) {
     const int calls = static_cast<int>(std::clamp<std::size_t>((64U << 20U) / count, 2, 100));
-    std::array<Times, 2> times;
+    std::array<Times, 3> times;
     for (int round = -1; round < rounds_; ++round) {
       for (std::size_t i = 0; i < libraries.size(); ++i) {
         const double one = slowest(time(libraries[i], count, 1));
@@ -168,17 +197,18 @@ class Speed {
         times[i].many.push_back(many);
       }
     }
-    print_row(count * sizeof(float), times[0], times[1]);
+    print_row(count * sizeof(float), times[0], times[1], times[2]);
   }
 
-  void print_row(std::size_t bytes, const Times& ours, const Times& theirs) {
+  void print_row(std::size_t bytes, const Times& ours, const Times& theirs, const Times& polled) {
     const double size = group_.size();
     const double factor = size > 1 ? 2 * (size - 1) / size : 1;
     const double mine = median(ours.many);
     const double its = median(theirs.many);
     const auto rate = [&](double time) { return static_cast<double>(bytes) / time / 1e9 * factor; };
-    print_once("%10zu  %9.2f %9.2f  %9.2f %9.2f  %7.2f %7.2f\n", bytes, median(ours.one) * 1e6,
-               median(theirs.one) * 1e6, mine * 1e6, its * 1e6, rate(mine), rate(its));
+    print_once("%10zu  %8.2f %8.2f %8.2f  %8.2f %8.2f %8.2f  %7.2f %7.2f\n", bytes,
+               median(ours.one) * 1e6, median(theirs.one) * 1e6, median(polled.one) * 1e6,
+               mine * 1e6, its * 1e6, median(polled.many) * 1e6, rate(mine), rate(its));
     ++compared_;
     const bool is_met = bytes >= 1U << 20U ? mine <= 1.01 * its : mine <= its + 3e-6;
     if (is_met) ++met_;
@@ -190,6 +220,7 @@ class Speed {
   Floats in_;
   Floats out_;
   std::unique_ptr<BareNccl> bare_;
+  std::unique_ptr<BareNccl> polled_;
   int compared_ = 0;  // sizes
   int met_ = 0;
 };
