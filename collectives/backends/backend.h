@@ -26,9 +26,8 @@ class Backend {
   /// Thread: any.
   virtual void check(const Task& task) const = 0;
 
-  /// Does the task after all that were begun before. With buffers in host memory: returns when this
-  /// rank's part is done. With buffers on a device: returns at once, and what the task's stream is
-  /// given later runs after it.
+  /// Does the task, which has buffers in host memory, after all that were begun before. Returns
+  /// when this rank's part is done.
   virtual void run(const Task& task) = 0;
 
   /// Moves the message, of a buffer in host memory, if that needs no wait to speak of; else returns
@@ -41,6 +40,10 @@ class Backend {
 
   /// Begins the task. If it fails, the AsyncCall has the error.
   virtual std::shared_ptr<AsyncCall> begin(const Task& task) = 0;
+
+  /// begin() of a task with buffers on a device, for which wait() is called at once: it may be in
+  /// the caller's stream itself.
+  virtual std::shared_ptr<AsyncCall> begin_in_stream(const Task& task) { return begin(task); }
 
   /// How long each call may take that begins from now on: for backends that see to that themselves.
   /// Until then the context's timeout. Thread: any.

@@ -57,8 +57,11 @@ GroupMember::GroupMember(GroupContext group, std::string chosen_backend,
 }
 
 void GroupMember::run(const Task& task) {
-  if (task.on_device) return begin(task).wait();  // run() would return while it is under way
   backend->check(task);
+  if (task.on_device) {  // the call is under way when this returns
+    const auto call = calls->begin(task);
+    return Work(calls->track(call, backend->begin_in_stream(task))).wait();
+  }
   if (run_now(task)) return;
   const auto call = calls->begin(task);
   try {

@@ -26,17 +26,22 @@
 namespace ddp::internal {
 namespace {
 
-/// A call in the communicator's stream. wait() makes the caller's stream wait, not the host.
+/// A call in the communicator's stream, or in the caller's: then it needs not join that. wait()
+/// makes the caller's stream wait, not the host.
 class NcclAsyncCall : public AsyncCall {
  public:
   NcclAsyncCall(std::shared_ptr<NcclCommunicator> communicator, std::shared_ptr<NcclCall> call,
-                CUstream stream)
-      : communicator_(std::move(communicator)), call_(std::move(call)), stream_(stream) {}
+                CUstream stream, bool joins)
+      : communicator_(std::move(communicator)),
+        call_(std::move(call)),
+        stream_(stream),
+        joins_(joins) {}
 
   bool is_completed() override { return call_->is_over(); }
   std::optional<Error> error() override { return call_->error(); }
   void wait() override {
     if (const auto error = call_->error()) throw Error(*error);
+    if (!joins_) return;
     NcclGroup::after([communicator = communicator_, call = call_, stream = stream_] {
       const OnDevice here(communicator->device());  // a null stream is this device's default one
       call->make_wait(stream);
@@ -51,6 +56,7 @@ class NcclAsyncCall : public AsyncCall {
   std::shared_ptr<NcclCommunicator> communicator_;
   std::shared_ptr<NcclCall> call_;
   CUstream stream_;
+  bool joins_;
 };
 
 class NcclBackend : public Backend {
@@ -77,6 +83,7 @@ class NcclBackend : public Backend {
   void check(const Task& task) const override;
   void run(const Task& task) override;
   std::shared_ptr<AsyncCall> begin(const Task& task) override;
+  std::shared_ptr<AsyncCall> begin_in_stream(const Task& task) override;
   void set_timeout(std::chrono::milliseconds timeout) override;
   void watch(const std::function<void(const Error& error)>& failed) override;
   std::shared_ptr<void> allocate(const Task& task) override;
@@ -97,7 +104,10 @@ class NcclBackend : public Backend {
   int device_for(const Task& task) const;
   void set_up_calls();
   void connect(int device);
-  std::shared_ptr<AsyncCall> enqueue(const Task& task);
+  std::shared_ptr<AsyncCall> enqueue(const Task& task, bool in_stream);
+  std::shared_ptr<NcclCall> launch(const Task& task, CUstream stream);
+  void order(const Task& task, CUstream stream, bool is_captured);
+  void end_launch(const std::shared_ptr<NcclCall>& call, CUstream stream);
   void finish_calls() const;
   std::string where(const Task& task) const;
 
@@ -111,6 +121,8 @@ class NcclBackend : public Backend {
   std::optional<NcclCalls> calls_;
   std::optional<NcclWatch> watch_;
   std::optional<DeviceEvent> begin_event_;  // of the call that is being enqueued
+  std::shared_ptr<NcclCall> last_;          // that no graph has; null: there was none
+  CUstream last_stream_ = nullptr;          // of that; it may be gone
   std::uint64_t issued_ = 0;
 };
 
@@ -161,7 +173,6 @@ void NcclBackend::check_first_call(const Task& task) const {
 }
 
 void NcclBackend::run(const Task& task) {
-  if (task.on_device) return enqueue(task)->wait();
   if (communicator_) {
     if (const auto failure = communicator_->failure()) throw Error(*failure);
   }
@@ -171,40 +182,68 @@ void NcclBackend::run(const Task& task) {
 std::shared_ptr<AsyncCall> NcclBackend::begin(const Task& task) {
   if (!task.on_device) return host_->begin(task);
   try {
-    return enqueue(task);
+    return enqueue(task, false);
   } catch (const Error& error) {
     return failed_call(error);
   }
 }
 
-/// The communicator's stream waits for the work that the caller's stream had before the call, and
-/// an event is recorded after the call. If the caller's stream is being captured, the wait makes
-/// the communicator's stream part of the capture, a fork in the graph, and AsyncCall::wait() joins
-/// it.
-std::shared_ptr<AsyncCall> NcclBackend::enqueue(const Task& task) {
+std::shared_ptr<AsyncCall> NcclBackend::begin_in_stream(const Task& task) {
+  try {
+    return enqueue(task, true);
+  } catch (const Error& error) {
+    return failed_call(error);
+  }
+}
+
+/// In the caller's stream where that is asked for: to another stream and back takes a GPU 5 us. But
+/// calls of a graph, and of a group, which are ordered only at its end, are in the communicator's
+/// stream. If the caller's stream is being captured, that becomes part of the capture, a fork in
+/// the graph, and AsyncCall::wait() joins it.
+std::shared_ptr<AsyncCall> NcclBackend::enqueue(const Task& task, bool in_stream) {
   if (!communicator_) connect(device_for(task));
+  const bool stays = in_stream && !NcclGroup::is_open() && !is_capturing(task.stream);
+  const auto call = launch(task, stays ? task.stream : communicator_->stream());
+  return std::make_shared<NcclAsyncCall>(communicator_, call, task.stream, !stays);
+}
+
+/// An event is recorded after the call.
+std::shared_ptr<NcclCall> NcclBackend::launch(const Task& task, CUstream stream) {
   const OnDevice here(communicator_->device());
   if (const auto failure = communicator_->failure()) throw Error(*failure);
-  const auto call =
-      std::make_shared<NcclCall>(communicator_, where(task), is_capturing(task.stream));
+  const bool is_captured = is_capturing(task.stream);
+  const auto call = std::make_shared<NcclCall>(communicator_, where(task), is_captured);
   communicator_->check_async_error(call->where());
   ++issued_;
-  const auto end = [this, call] {
-    const OnDevice there(communicator_->device());
-    call->record_end();
-    watch_->add(call);
-  };
   try {
-    begin_event_->record(task.stream);
-    begin_event_->make_wait(communicator_->stream());
-    calls_->enqueue(task, call->where());
-    NcclGroup::after(end);
+    order(task, stream, is_captured);
+    calls_->enqueue(task, call->where(), stream);
+    NcclGroup::after([this, call, stream] { end_launch(call, stream); });
   } catch (const Error& error) {
     const Error first = communicator_->fail(call->where(), error);
     NcclGroup::fail(first);
     throw Error(first);
   }
-  return std::make_shared<NcclAsyncCall>(communicator_, call, task.stream);
+  return call;
+}
+
+/// The stream waits for the work that the caller's has, and for the call before this one. (A graph
+/// cannot wait for a call outside it.)
+void NcclBackend::order(const Task& task, CUstream stream, bool is_captured) {
+  if (stream != task.stream) {
+    begin_event_->record(task.stream);
+    begin_event_->make_wait(stream);
+  }
+  if (last_ && last_stream_ != stream && !is_captured) last_->make_wait(stream);
+}
+
+void NcclBackend::end_launch(const std::shared_ptr<NcclCall>& call, CUstream stream) {
+  const OnDevice here(communicator_->device());
+  call->record_end(stream);
+  watch_->add(call);
+  if (call->is_captured()) return;
+  last_ = call;
+  last_stream_ = stream;
 }
 
 std::string NcclBackend::where(const Task& task) const {
@@ -302,13 +341,10 @@ std::unique_ptr<Backend> NcclBackend::shrink(
 
 /// NCCL may hang if a communicator is split while calls are under way.
 void NcclBackend::finish_calls() const {
-  const OnDevice here(communicator_->device());
-  DeviceEvent end;
-  end.record(communicator_->stream());
+  if (!last_) return;
   poll_until([&] {
     if (const auto failure = communicator_->failure()) throw Error(*failure);
-    const BesideCaptures beside;
-    return end.is_reached();
+    return last_->check();
   });
 }
 

@@ -110,6 +110,11 @@ class Scratch {
   CUstream stream_;
 };
 
+void copy(void* to, const void* from, std::size_t bytes, CUstream stream) {
+  if (bytes == 0 || to == from) return;
+  check_cuda(cuda().cuMemcpyAsync(address(to), address(from), bytes, stream), "cuMemcpyAsync");
+}
+
 /// Nothing if there are no bytes.
 void send(const Outgoing& out, int to, ncclComm_t handle, CUstream stream) {
   if (out.bytes == 0) return;
@@ -151,15 +156,14 @@ bool NcclCalls::has_steps(const Task& task) {
   return swaps_in_place(task) || (reduces(task.operation) && is_bitwise(task.reduce));
 }
 
-void NcclCalls::enqueue(const Task& task, const std::string& where) {
-  if (reduces(task.operation) && is_bitwise(task.reduce)) return combine_bits(task, where);
-  if (is_point_to_point(task.operation)) return transfer(task, where);
+void NcclCalls::enqueue(const Task& task, const std::string& where, CUstream stream) {
+  if (reduces(task.operation) && is_bitwise(task.reduce)) return combine_bits(task, where, stream);
+  if (is_point_to_point(task.operation)) return transfer(task, where, stream);
   const Parts parts = parts_of(task.type);
-  if (parts.count > 1) return enqueue(in_parts(task, parts), where);
+  if (parts.count > 1) return enqueue(in_parts(task, parts), where, stream);
   const bool is_moved_as_byte = is_float8(task.type) && !reduces(task.operation);
   const ncclDataType_t type = is_moved_as_byte ? ncclUint8 : nccl_type(task.type);
   const ncclRedOp_t op = nccl_op(task.reduce, communicator_.context().size);
-  const CUstream stream = communicator_.stream();
   const auto launch = [&](const auto& call) {
     communicator_.launch(where, [&](ncclComm_t handle) { NcclCommunicator::check(call(handle)); });
   };
@@ -186,13 +190,13 @@ void NcclCalls::enqueue(const Task& task, const std::string& where) {
         return nccl().ncclReduceScatter(task.in, task.out, task.count, type, op, handle, stream);
       });
     case Operation::reduce_scatter_v:
-      return reduce_scatter_v(task, where);
+      return reduce_scatter_v(task, where, stream);
     default:
-      return move(task, where);
+      return move(task, where, stream);
   }
 }
 
-void NcclCalls::reduce_scatter_v(const Task& task, const std::string& where) {
+void NcclCalls::reduce_scatter_v(const Task& task, const std::string& where, CUstream stream) {
   const GroupContext& context = communicator_.context();
   const Blocks blocks(task.send_counts, task.count, context.size);
   const char* const in = static_cast<const char*>(task.in);
@@ -202,41 +206,41 @@ void NcclCalls::reduce_scatter_v(const Task& task, const std::string& where) {
       NcclCommunicator::check(nccl().ncclReduce(
           in + blocks.begin(rank) * size_of(task.type), rank == context.rank ? task.out : nullptr,
           blocks.count(rank), nccl_type(task.type), nccl_op(task.reduce, context.size), rank,
-          handle, communicator_.stream()));
+          handle, stream));
     }
   });
 }
 
 /// Every block is sent directly from the rank that has it to the one that gets it.
-void NcclCalls::move(const Task& task, const std::string& where) {
+void NcclCalls::move(const Task& task, const std::string& where, CUstream stream) {
   const GroupContext& context = communicator_.context();
   Task copied = task;
   const Route route(copied, context.rank, context.size);
   const Blocks all(task.send_counts, task.count, context.size);
   const std::size_t bytes = swaps_in_place(task) ? all.total() * size_of(task.type) : 0;
-  const Scratch scratch(bytes, communicator_.stream());
+  const Scratch scratch(bytes, stream);
   if (bytes > 0) {  // in place: received data must not overwrite what is yet to be sent
-    copy(scratch.data(), task.in, bytes);
+    copy(scratch.data(), task.in, bytes, stream);
     copied.in = scratch.data();
   }
   const Outgoing own = route.to(context.rank);
-  copy(route.from(context.rank).data, own.data, route.from(context.rank).bytes);
+  copy(route.from(context.rank).data, own.data, route.from(context.rank).bytes, stream);
   launch_with_others(communicator_, where, [&](int other, ncclComm_t handle) {
-    send(route.to(other), other, handle, communicator_.stream());
-    receive(route.from(other), other, handle, communicator_.stream());
+    send(route.to(other), other, handle, stream);
+    receive(route.from(other), other, handle, stream);
   });
 }
 
 /// NCCL's messages have no tags: between two ranks they match in the order of the calls.
-void NcclCalls::transfer(const Task& task, const std::string& where) {
+void NcclCalls::transfer(const Task& task, const std::string& where, CUstream stream) {
   communicator_.launch(where, [&](ncclComm_t handle) {
     for (const Transfer& one : task.transfers) {
       const std::size_t bytes = one.count * size_of(one.type);
       char* const data = static_cast<char*>(one.data);
       if (one.sends) {
-        send({data, bytes}, one.peer, handle, communicator_.stream());
+        send({data, bytes}, one.peer, handle, stream);
       } else {
-        receive({data, bytes}, one.peer, handle, communicator_.stream());
+        receive({data, bytes}, one.peer, handle, stream);
       }
     }
   });
@@ -244,9 +248,8 @@ void NcclCalls::transfer(const Task& task, const std::string& where) {
 
 /// As the backend cpu does with large data (Rabenseifner's algorithm): each rank combines one
 /// share, and for reduce and all_reduce the shares are collected afterwards.
-void NcclCalls::combine_bits(const Task& task, const std::string& where) {
+void NcclCalls::combine_bits(const Task& task, const std::string& where, CUstream stream) {
   const GroupContext& context = communicator_.context();
-  const CUstream stream = communicator_.stream();
   const bool scatters =
       task.operation == Operation::reduce_scatter || task.operation == Operation::reduce_scatter_v;
   const std::size_t width = size_of(task.type);
@@ -266,7 +269,7 @@ void NcclCalls::combine_bits(const Task& task, const std::string& where) {
   });
   char* out = static_cast<char*>(task.out);
   if (!scatters) out = out == nullptr ? place(context.rank) : out + begin(context.rank);
-  copy(out, in + begin(context.rank), mine);
+  copy(out, in + begin(context.rank), mine, stream);
   for (int other = 0; other < context.size; ++other) {
     if (other != context.rank) bitwise_->combine(task.reduce, out, place(other), mine, stream);
   }
@@ -279,12 +282,6 @@ void NcclCalls::combine_bits(const Task& task, const std::string& where) {
     if (!gets(context.rank)) return;
     receive({static_cast<char*>(task.out) + begin(other), bytes(other)}, other, handle, stream);
   });
-}
-
-void NcclCalls::copy(void* to, const void* from, std::size_t bytes) const {
-  if (bytes == 0 || to == from) return;
-  check_cuda(cuda().cuMemcpyAsync(address(to), address(from), bytes, communicator_.stream()),
-             "cuMemcpyAsync");
 }
 
 }  // namespace ddp::internal

@@ -24,8 +24,8 @@ class NcclCalls {
   explicit NcclCalls(NcclCommunicator& communicator)
       : communicator_(communicator), bitwise_(BitwiseKernels::of(communicator.device().number())) {}
 
-  /// Puts the task into the communicator's stream. Its device must be current.
-  void enqueue(const Task& task, const std::string& where);
+  /// Puts the task into a stream of the communicator's device, which must be current.
+  void enqueue(const Task& task, const std::string& where, CUstream stream);
 
   /// Whether the task takes several launches, of which each must be in the stream before the next.
   /// Such a task cannot be in a group, which starts all calls at its end.
@@ -36,11 +36,10 @@ class NcclCalls {
   static const char* find_obstacle(const Task& task);
 
  private:
-  void reduce_scatter_v(const Task& task, const std::string& where);
-  void move(const Task& task, const std::string& where);
-  void transfer(const Task& task, const std::string& where);
-  void combine_bits(const Task& task, const std::string& where);
-  void copy(void* to, const void* from, std::size_t bytes) const;
+  void reduce_scatter_v(const Task& task, const std::string& where, CUstream stream);
+  void move(const Task& task, const std::string& where, CUstream stream);
+  void transfer(const Task& task, const std::string& where, CUstream stream);
+  void combine_bits(const Task& task, const std::string& where, CUstream stream);
 
   NcclCommunicator& communicator_;
   std::shared_ptr<const BitwiseKernels> bitwise_;

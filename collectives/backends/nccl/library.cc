@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/backends/nccl/library.h"
 
-#include <cstdlib>
 #include <dlfcn.h>
-#include <fstream>
-#include <pwd.h>
-#include <unistd.h>
-#include <vector>
 
 #include "collectives/backends/nccl/config.h"
 
@@ -49,37 +44,6 @@ std::string library_path() {
   return ::dladdr(function, &info) != 0 && info.dli_fname != nullptr ? info.dli_fname : "";
 }
 
-/// A variable of NCCL, and the file that sets it; empty: the environment does.
-struct NcclVariable {
-  std::string value;
-  std::string file = {};
-};
-
-/// The files that set what the environment does not; the first that has a variable counts.
-std::vector<std::string> list_settings_files() {
-  std::vector<std::string> all;
-  const char* const own = std::getenv("NCCL_CONF_FILE");
-  if (own != nullptr && *own != '\0') {
-    all.emplace_back(own);
-  } else if (const passwd* const user = ::getpwuid(::getuid())) {
-    all.push_back(std::string(user->pw_dir) + "/.nccl.conf");
-  }
-  all.emplace_back("/etc/nccl.conf");
-  return all;
-}
-
-/// As NCCL finds it: it reads the files in its first call. An empty value: it is set nowhere.
-NcclVariable find_variable(const std::string& name) {
-  if (const char* const value = std::getenv(name.c_str())) return {value};
-  for (const std::string& path : list_settings_files()) {
-    std::ifstream file(path);
-    for (std::string line; std::getline(file, line);) {
-      if (line.starts_with(name + "=")) return {line.substr(name.size() + 1), path};
-    }
-  }
-  return {};
-}
-
 }  // namespace
 
 const Nccl& nccl() {
@@ -96,13 +60,6 @@ void check_nccl() {
   if (version < kOldest) {
     refuse_gpu_buffers("NCCL " + name_nccl_version(version) + " (" + library_path() +
                        ") is too old: ddp needs " + name_nccl_version(kOldest) + " or later");
-  }
-  // NCCL lets the variable decide, whatever a program asks for.
-  const NcclVariable blocking = find_variable("NCCL_COMM_BLOCKING");
-  if (std::strtol(blocking.value.c_str(), nullptr, 0) == 1) {
-    refuse_gpu_buffers("NCCL_COMM_BLOCKING=1" +
-                       (blocking.file.empty() ? "" : ", in " + blocking.file + ",") +
-                       " would make calls wait inside NCCL, where they cannot be ended: unset it");
   }
 }
 

@@ -51,8 +51,7 @@ struct Nccl {
 /// one of its functions) and where it comes from. Thread: any.
 const Nccl& nccl();
 
-/// Throws ddp::Error of kind usage if the library cannot be used as it is here: it is older than
-/// 2.23, or NCCL_COMM_BLOCKING=1 is set.
+/// Throws ddp::Error of kind usage if the library is older than 2.23.
 void check_nccl();
 
 /// As ncclGetVersion().

@@ -24,8 +24,8 @@ NcclCall::~NcclCall() {
   if (!is_captured_) communicator_->events().give_back(std::move(end_));
 }
 
-void NcclCall::record_end() {
-  end_->record(communicator_->stream());
+void NcclCall::record_end(CUstream stream) {
+  end_->record(stream);
   is_recorded_ = true;
 }
 

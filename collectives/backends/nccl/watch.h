@@ -14,7 +14,7 @@
 
 namespace ddp::internal {
 
-/// One call in the communicator's stream. Thread: any.
+/// One call in a stream. Thread: any.
 class NcclCall {
  public:
   /// On the communicator's device.
@@ -24,7 +24,7 @@ class NcclCall {
   ~NcclCall();
 
   /// Records the event at the end of the call, when all of it is in the stream.
-  void record_end();
+  void record_end(CUstream stream);
 
   /// Makes what `stream` is given from now on wait for the call.
   void make_wait(CUstream stream) const;
@@ -39,6 +39,9 @@ class NcclCall {
   std::optional<Error> error();
 
   const std::string& where() const { return where_; }
+
+  /// Whether it is part of a graph.
+  bool is_captured() const { return is_captured_; }
 
  private:
   const std::shared_ptr<NcclCommunicator> communicator_;
@@ -59,7 +62,7 @@ class NcclWatch {
   NcclWatch& operator=(const NcclWatch&) = delete;
   ~NcclWatch();
 
-  /// In the order of the stream.
+  /// In the order in which they run.
   void add(std::shared_ptr<NcclCall> call);
 
  private:

@@ -5,7 +5,7 @@
 // asked for; the first call with a rank is in progress until that rank makes it, too; a failure
 // leaves the stream standing until the communicator is aborted. A group with a call that is refused
 // starts none. An abort of what an open group uses ends the process. One of ncclCommInitRank, which
-// libddp does not use, blocks, and its calls need no group.
+// libddp does not use, blocks, and its calls need no group; with NCCL_COMM_BLOCKING=1 all block.
 //
 //   FAKE_NCCL_FAIL=R:N   on rank R of any communicator the N-th launch, from 1, fails;
 //                        R:0: to connect
@@ -68,9 +68,16 @@ bool is_refused(int rank, int call) {
   return is_call_chosen("FAKE_NCCL_REFUSE", rank, call);
 }
 
+/// NCCL lets the variable decide, whatever a program asks for.
+bool is_told_to_block() {
+  const char* const value = std::getenv("NCCL_COMM_BLOCKING");
+  return value != nullptr && std::strcmp(value, "1") == 0;
+}
+
 ncclComm_t make_rank(int size, int rank) {
   auto* const handle = new ncclComm{std::make_shared<Communicator>()};
   Communicator& self = *handle->self;
+  self.is_blocking = is_told_to_block();
   self.rank = rank;
   self.size = size;
   self.sockets.resize(static_cast<std::size_t>(size), -1);
@@ -251,6 +258,10 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* handle, int size, ncclUniqueId i
   }
   *handle = make_rank(size, rank);
   Communicator& self = *(*handle)->self;
+  if (self.is_blocking) {
+    self.connect(id);
+    return self.state;
+  }
   self.connector = std::thread([&self, id] { self.connect(id); });
   return ncclInProgress;
 }

@@ -65,6 +65,15 @@ TEST_CASE("calls on a device keep to their places among streams, hosts and group
   }
 }
 
+TEST_CASE("NCCL may launch calls in the thread that makes them", "[gpu]") {
+  const std::string scenario = GENERATE("order", "beside", "messages", "capture", "train");
+  if (!are_enough(3)) return;
+  for (const Ended& rank : run_workers(3, {scenario}, {{"NCCL_COMM_BLOCKING", "1"}})) {
+    INFO(scenario << ": " << rank.output);
+    CHECK(rank.code == 0);
+  }
+}
+
 TEST_CASE("unsupported calls on a device are refused, and leave the group as it was", "[gpu]") {
   if (!are_enough(2)) return;
   for (const Ended& rank : run_workers(2, {"misuse"})) {
@@ -103,6 +112,7 @@ TEST_CASE("a rank that makes no call is waited for until the timeout", "[gpu]") 
   const LiveStore store;
   Variables first = on_gpu(place(0, 2, store.port()));
   Variables second = on_gpu(place(1, 2, store.port()));
+  first["NCCL_COMM_BLOCKING"] = second["NCCL_COMM_BLOCKING"] = GENERATE("0", "1");
   const std::string scenario = GENERATE("late", "never-come");
   const Rank idle({program_path("device_worker"), scenario, kShortMs}, second);
   const Ended ended = Rank({program_path("device_worker"), scenario, kShortMs}, first).wait();
