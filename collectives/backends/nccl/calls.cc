@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/backends/nccl/calls.h"
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "collectives/call/blocks.h"
 #include "collectives/call/call.h"
 #include "collectives/call/parts.h"
+#include "collectives/call/reduction.h"
 #include "collectives/call/route.h"
 
 namespace ddp::internal {
@@ -57,6 +59,11 @@ ncclDataType_t nccl_type(DataType type) {
 
 bool is_float8(DataType type) {
   return type == DataType::float8_e4m3 || type == DataType::float8_e5m2;
+}
+
+bool has_fractions(DataType type) {
+  return type == DataType::float16 || type == DataType::bfloat16 || type == DataType::float32 ||
+         type == DataType::float64 || is_float8(type);
 }
 
 bool is_bitwise(ReduceOp op) {
@@ -178,6 +185,7 @@ void NcclCalls::enqueue(const Task& task, const std::string& where, CUstream str
                                  stream);
       });
     case Operation::all_reduce:
+      if (op == ncclAvg && has_fractions(task.type)) return average(task, where, stream);
       return launch([&](ncclComm_t handle) {
         return nccl().ncclAllReduce(task.in, task.out, task.count, type, op, handle, stream);
       });
@@ -194,6 +202,25 @@ void NcclCalls::enqueue(const Task& task, const std::string& where, CUstream str
     default:
       return move(task, where, stream);
   }
+}
+
+void NcclCalls::average(const Task& task, const std::string& where, CUstream stream) {
+  const Reduction rounding = reduction(task.type, ReduceOp::avg);
+  const float one = 1;
+  const double wide_one = 1;
+  const bool is_wide = rounding.sum_width == sizeof(double);
+  alignas(double) std::array<char, sizeof(double)> fraction{};  // 1 / ranks, of the type
+  rounding.store(fraction.data(), is_wide ? static_cast<const void*>(&wide_one) : &one, 1,
+                 communicator_.context().size);
+  const ncclDataType_t type = nccl_type(task.type);
+  communicator_.launch(where, [&](ncclComm_t handle) {
+    ncclRedOp_t op = ncclSum;
+    NcclCommunicator::check(nccl().ncclRedOpCreatePreMulSum(&op, fraction.data(), type,
+                                                            ncclScalarHostImmediate, handle));
+    NcclCommunicator::check(
+        nccl().ncclAllReduce(task.in, task.out, task.count, type, op, handle, stream));
+    NcclCommunicator::check(nccl().ncclRedOpDestroy(op, handle));
+  });
 }
 
 void NcclCalls::reduce_scatter_v(const Task& task, const std::string& where, CUstream stream) {

@@ -15,6 +15,9 @@ namespace ddp::internal {
 ///   gather, scatter, all_to_all, every _v but one, send, recv, batch_send_recv
 ///                             ncclSend and ncclRecv of every block, started together; a rank's own
 ///                             block is copied
+///   all_reduce avg            ncclAllReduce of floats with an operation that multiplies before the
+///                             sum: NCCL 2.30.7 begins an ncclAvg in windows with a kernel that it
+///                             does not have ("invalid device function")
 ///   reduce_scatter_v          one ncclReduce for each rank, started together
 ///   band, bor, bxor           ncclSend and ncclRecv of shares, BitwiseKernels, which NCCL has not,
 ///                             then ncclSend and ncclRecv of the combined shares
@@ -36,6 +39,7 @@ class NcclCalls {
   static const char* find_obstacle(const Task& task);
 
  private:
+  void average(const Task& task, const std::string& where, CUstream stream);
   void reduce_scatter_v(const Task& task, const std::string& where, CUstream stream);
   void move(const Task& task, const std::string& where, CUstream stream);
   void transfer(const Task& task, const std::string& where, CUstream stream);

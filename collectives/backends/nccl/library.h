@@ -31,6 +31,8 @@ namespace ddp::internal {
   X(ncclMemAlloc)             \
   X(ncclMemFree)              \
   X(ncclRecv)                 \
+  X(ncclRedOpCreatePreMulSum) \
+  X(ncclRedOpDestroy)         \
   X(ncclReduce)               \
   X(ncclReduceScatter)        \
   X(ncclSend)

@@ -44,8 +44,9 @@ struct Communicator {
   std::vector<char> met;      // by rank: whether both have made one
   std::atomic<bool> is_aborted = false;
   std::atomic<ncclResult_t> state = ncclInProgress;
-  std::vector<Call> calls;         // launched, but not yet in the stream
-  std::atomic<int> questions = 0;  // until they are
+  std::vector<Call> calls;                 // launched, but not yet in the stream
+  std::vector<std::vector<char>> factors;  // of reductions that were created; empty: destroyed
+  std::atomic<int> questions = 0;          // until they are
   int launches = 0;
   int asked = 0;                     // calls, also those that were refused
   std::atomic<int> open_groups = 0;  // that have calls of it, in any thread

@@ -21,4 +21,7 @@ ncclResult_t do_with_others(Communicator& self, std::function<void()> work);
 /// Forgets the memory that is registered with the communicator, which ends.
 void forget_registered(ncclComm_t by);
 
+/// Whether a communicator of this process has registered it as a window.
+bool is_in_window(const void* memory);
+
 }  // namespace fake_gpu

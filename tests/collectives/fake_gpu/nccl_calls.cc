@@ -6,6 +6,7 @@
 
 #include "collectives/call/reduction.h"
 #include "tests/collectives/fake_gpu/communicator.h"
+#include "tests/collectives/fake_gpu/nccl.h"
 
 using ddp::DataType;
 using ddp::ReduceOp;
@@ -83,37 +84,66 @@ void combine(std::vector<char>& a, const std::vector<char>& b, ncclDataType_t ty
   by.store(a.data(), wide.data(), count, 1);
 }
 
-/// `count` times 1 / ranks, rounded to the type, which is one of floating point.
-std::vector<char> fractions(std::size_t count, ncclDataType_t type, int ranks) {
+/// A reduction with what it multiplies each element by before: a number of the type, or nothing.
+struct Combination {
+  ncclDataType_t type;
+  ReduceOp op;
+  std::vector<char> factor;
+};
+
+/// 1 / ranks, rounded to the type, which is one of floating point.
+std::vector<char> fraction(ncclDataType_t type, int ranks) {
   const auto by = ddp::internal::reduction(ours(type), ReduceOp::avg);
-  const std::vector<float> floats(count, 1);
-  const std::vector<double> doubles(count, 1);
+  const float one = 1;
+  const double wide_one = 1;
+  std::vector<char> factor(width(type));
   const bool is_double = by.sum_width == sizeof(double);
-  std::vector<char> all(count * width(type));
-  by.store(all.data(), is_double ? static_cast<const void*>(doubles.data()) : floats.data(), count,
-           ranks);
-  return all;
+  by.store(factor.data(), is_double ? static_cast<const void*>(&wide_one) : &one, 1, ranks);
+  return factor;
 }
 
-/// The combination of this rank's elements, at `in`, and of the others', as NCCL's kernels do it:
-/// rounded at each step; an average is the sum of elements that were divided before.
-std::vector<char> combine(const Communicator& self, const void* in, std::size_t count,
-                          ncclDataType_t type, ncclRedOp_t op, std::vector<Part> came) {
+/// As NCCL's kernels do it: an average is the sum of elements that were divided before.
+Combination combination(const Communicator& self, ncclDataType_t type, ncclRedOp_t op) {
   constexpr ReduceOp kOps[] = {ReduceOp::sum, ReduceOp::product, ReduceOp::max, ReduceOp::min,
                                ReduceOp::sum};
-  std::vector<char> result = bytes_at(in, count * width(type));
-  if (op == ncclAvg) {
-    const std::vector<char> by = fractions(count, type, self.size);
-    combine(result, by, type, ReduceOp::product);
-    for (Part& part : came) combine(part.data, by, type, ReduceOp::product);
+  if (op >= ncclNumOps) return {type, ReduceOp::sum, self.factors.at(op - ncclNumOps)};
+  return {type, kOps[op], op == ncclAvg ? fraction(type, self.size) : std::vector<char>()};
+}
+
+void multiply(std::vector<char>& elements, const Combination& by) {
+  std::vector<char> factors;
+  while (factors.size() < elements.size()) {
+    factors.insert(factors.end(), by.factor.begin(), by.factor.end());
   }
-  for (const Part& part : came) combine(result, part.data, type, kOps[op]);
+  combine(elements, factors, by.type, ReduceOp::product);
+}
+
+/// Of this rank's elements, at `in`, and the others'; rounded at each step.
+std::vector<char> combine(const void* in, std::size_t count, const Combination& by,
+                          std::vector<Part> came) {
+  std::vector<char> result = bytes_at(in, count * width(by.type));
+  if (!by.factor.empty()) {
+    multiply(result, by);
+    for (Part& part : came) multiply(part.data, by);
+  }
+  for (const Part& part : came) combine(result, part.data, by.type, by.op);
   return result;
+}
+
+bool is_float8(ncclDataType_t type) {
+  return static_cast<int>(type) == kFloat8E4m3 || static_cast<int>(type) == kFloat8E5m2;
 }
 
 /// The average of one rank's elements takes a kernel of its own, which has no floats of 8 bits.
 bool is_refused(const Communicator& self, ncclDataType_t type, ncclRedOp_t op) {
-  return self.size == 1 && op == ncclAvg && (type == kFloat8E4m3 || type == kFloat8E5m2);
+  return self.size == 1 && op == ncclAvg && is_float8(type);
+}
+
+/// NCCL 2.30 takes a kernel for averages in windows that it does not have.
+bool lacks_kernel(const void* in, const void* out, ncclDataType_t type, ncclRedOp_t op) {
+  const bool is_float =
+      is_float8(type) || type == ncclFloat16 || type == ncclBfloat16 || type == ncclFloat32;
+  return op == ncclAvg && is_float && fake_gpu::is_in_window(in) && fake_gpu::is_in_window(out);
 }
 
 template <class Wants>
@@ -154,6 +184,22 @@ void put(void* out, const std::vector<char>& data) {
 
 extern "C" {
 
+ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataType_t type,
+                                      ncclScalarResidence_t residence, ncclComm_t handle) {
+  if (residence != ncclScalarHostImmediate) return ncclInvalidArgument;
+  std::vector<std::vector<char>>& factors = handle->self->factors;
+  *op = static_cast<ncclRedOp_t>(ncclNumOps + factors.size());
+  factors.push_back(bytes_at(scalar, width(type)));
+  return ncclSuccess;
+}
+
+ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t handle) {
+  std::vector<char>& factor = handle->self->factors.at(op - ncclNumOps);
+  if (factor.empty()) return ncclInvalidArgument;
+  factor.clear();
+  return ncclSuccess;
+}
+
 ncclResult_t ncclBroadcast(const void* in, void* out, std::size_t count, ncclDataType_t type,
                            int root, ncclComm_t handle, CUstream stream) {
   const Communicator& self = *handle->self;
@@ -176,8 +222,8 @@ ncclResult_t ncclReduce(const void* in, void* out, std::size_t count, ncclDataTy
   return add(handle,
              {sends(others(self, [=](int rank) { return rank == root; }), in, bytes, kSamePlace),
               blank(others(self, [=](int) { return gets; }), bytes),
-              [=, &self](const std::vector<Part>& came) {
-                if (gets) put(out, combine(self, in, count, type, op, came));
+              [=, by = combination(self, type, op)](const std::vector<Part>& came) {
+                if (gets) put(out, combine(in, count, by, came));
               },
               stream});
 }
@@ -186,11 +232,12 @@ ncclResult_t ncclAllReduce(const void* in, void* out, std::size_t count, ncclDat
                            ncclRedOp_t op, ncclComm_t handle, CUstream stream) {
   const Communicator& self = *handle->self;
   if (is_refused(self, type, op)) return ncclInvalidArgument;
+  if (lacks_kernel(in, out, type, op)) return fake_gpu::refuse("invalid device function");
   const std::size_t bytes = count * width(type);
   return add(handle, {sends(others(self, kEveryone), in, bytes, kSamePlace),
                       blank(others(self, kEveryone), bytes),
-                      [=, &self](const std::vector<Part>& came) {
-                        put(out, combine(self, in, count, type, op, came));
+                      [=, by = combination(self, type, op)](const std::vector<Part>& came) {
+                        put(out, combine(in, count, by, came));
                       },
                       stream});
 }
@@ -218,13 +265,12 @@ ncclResult_t ncclReduceScatter(const void* in, void* out, std::size_t count, ncc
   if (is_refused(self, type, op)) return ncclInvalidArgument;
   const std::size_t bytes = count * width(type);
   const auto place = [bytes](int rank) { return static_cast<std::size_t>(rank) * bytes; };
-  return add(handle, {sends(others(self, kEveryone), in, bytes, place),
-                      blank(others(self, kEveryone), bytes),
-                      [=, &self](const std::vector<Part>& came) {
-                        const char* const own = static_cast<const char*>(in) + place(self.rank);
-                        put(out, combine(self, own, count, type, op, came));
-                      },
-                      stream});
+  return add(
+      handle,
+      {sends(others(self, kEveryone), in, bytes, place), blank(others(self, kEveryone), bytes),
+       [=, own = static_cast<const char*>(in) + place(self.rank), by = combination(self, type, op)](
+           const std::vector<Part>& came) { put(out, combine(own, count, by, came)); },
+       stream});
 }
 
 ncclResult_t ncclSend(const void* in, std::size_t count, ncclDataType_t type, int peer,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What NCCL allocates, and the memory that its communicators know.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -21,13 +22,14 @@ namespace {
 struct Registered {
   ncclComm_t by;
   void* memory;
+  std::size_t window_bytes;  // 0: no window
 };
 std::mutex registered_mutex;
 std::vector<std::unique_ptr<Registered>> registered;
 
-Registered* add_registered(ncclComm_t by, void* memory) {
+Registered* add_registered(ncclComm_t by, void* memory, std::size_t window_bytes) {
   const std::lock_guard lock(registered_mutex);
-  return registered.emplace_back(new Registered{by, memory}).get();
+  return registered.emplace_back(new Registered{by, memory, window_bytes}).get();
 }
 
 void remove_registered(const void* entry) {
@@ -46,7 +48,7 @@ void register_window(ncclComm_t handle, void* memory, std::size_t bytes, ncclWin
     self.state = ncclInvalidArgument;
     return;
   }
-  *window = reinterpret_cast<ncclWindow_t>(add_registered(handle, memory));
+  *window = reinterpret_cast<ncclWindow_t>(add_registered(handle, memory, bytes));
   self.state = ncclSuccess;
 }
 
@@ -57,6 +59,15 @@ namespace fake_gpu {
 void forget_registered(ncclComm_t by) {
   const std::lock_guard lock(registered_mutex);
   std::erase_if(registered, [&](const auto& each) { return each->by == by; });
+}
+
+bool is_in_window(const void* memory) {
+  const std::lock_guard lock(registered_mutex);
+  const auto* const place = static_cast<const char*>(memory);
+  return std::ranges::any_of(registered, [&](const auto& each) {
+    const auto* const begin = static_cast<const char*>(each->memory);
+    return place >= begin && place < begin + each->window_bytes;
+  });
 }
 
 }  // namespace fake_gpu
@@ -88,7 +99,7 @@ ncclResult_t ncclCommRegister(ncclComm_t handle, void* memory, std::size_t bytes
   Communicator& self = *handle->self;
   if (self.state != ncclSuccess || self.questions > 0) return refuse("used before it was settled");
   if (tells()) std::printf("registered %zu\n", bytes);
-  *entry = add_registered(handle, memory);
+  *entry = add_registered(handle, memory, 0);
   return ncclSuccess;
 }
 

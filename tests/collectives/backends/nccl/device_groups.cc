@@ -72,6 +72,28 @@ void many_ids() {
   data.expect(sum_of_ranks(group), "a sum of ranks with several ids");
 }
 
+/// NCCL has kernels of its own for memory that it knows on all ranks.
+void average_in_memory(ProcessGroup& group) {
+  const std::size_t count = kCount * static_cast<std::size_t>(group.size());
+  const CUstream stream = make_stream();
+  const auto memory = group.allocate(count * sizeof(float));
+  auto* const data = static_cast<float*>(memory.get());
+  const auto address = reinterpret_cast<CUdeviceptr>(data);
+  std::vector<float> host(count, own(group));
+  DRIVER(cuMemcpyHtoDAsync, address, host.data(), count * sizeof(float), stream);
+  const DeviceSpan<float> all{data, count, stream};
+  const DeviceSpan<float> part{data + static_cast<std::size_t>(group.rank()) * kCount, kCount,
+                               stream};
+  group.all_reduce(all, ddp::ReduceOp::avg);
+  group.all_reduce(DeviceSpan<float>{data, count - 1, stream}, ddp::ReduceOp::avg);
+  group.reduce_scatter(all, part, ddp::ReduceOp::avg);
+  group.all_gather(part, all);
+  DRIVER(cuMemcpyDtoHAsync, host.data(), address, count * sizeof(float), stream);
+  DRIVER(cuStreamSynchronize, stream);
+  const float average = sum_of_ranks(group) / static_cast<float>(group.size());
+  check(host == std::vector<float>(count, average), "averages in the group's memory");
+}
+
 /// Memory of the group's own, which outlives its calls; some of it also the group.
 void memory() {
   std::optional<ProcessGroup> group = join_on({});
@@ -93,6 +115,7 @@ void memory() {
     check(host == std::vector<float>(count, sum_of_ranks(*group)), "a sum in the group's memory");
     longer = memory;
   }
+  average_in_memory(*group);
   refused([&] { ddp::group_call([&] { (void)group->allocate(1); }); });
   group.reset();
 }
