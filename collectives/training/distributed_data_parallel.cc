@@ -78,13 +78,24 @@ std::vector<Buffer> gradients_of(std::vector<Buffer> parameters, const Options& 
   return parameters;
 }
 
-/// Checks everything; returns the gradients, without memory.
+/// Parameters and buffers.
+std::vector<Buffer> state_of(const std::vector<Buffer>& parameters, const Options& options) {
+  std::vector<Buffer> state = parameters;
+  state.insert(state.end(), options.buffers.begin(), options.buffers.end());
+  return state;
+}
+
+/// Checks everything, and gives every rank the state of rank 0, which connects the group on the
+/// parameters' device: memory for gradients is to be there, too. Returns the gradients, without
+/// memory.
 std::vector<Buffer> prepare(ProcessGroup& group, const std::vector<Buffer>& parameters,
                             const Options& options) {
   std::vector<Buffer> gradients = gradients_of(parameters, options);
   check(group, parameters, gradients, options);
   internal::check_same_lines(group, "a DistributedDataParallel",
                              lines_of(parameters, gradients, options));
+  internal::broadcast_together(internal::GroupAccess::member(group), state_of(parameters, options),
+                               0);
   return gradients;
 }
 
@@ -94,17 +105,14 @@ struct DistributedDataParallel::Impl {
   Impl(ProcessGroup& group, const std::vector<Buffer>& parameters, const Options& options)
       : reducer(group, prepare(group, parameters, options), options),
         buffers(options.buffers),
-        state(parameters) {
-    state.insert(state.end(), buffers.begin(), buffers.end());
-    internal::broadcast_together(reducer.group(), state, 0);
-  }
+        state(state_of(parameters, options)) {}
 
   void broadcast_buffers(int root) { internal::broadcast_together(reducer.group(), buffers, root); }
   void join();
 
   internal::Reducer reducer;
   const std::vector<Buffer> buffers;
-  std::vector<Buffer> state;  ///< parameters and buffers
+  const std::vector<Buffer> state;
 };
 
 void DistributedDataParallel::Impl::join() {

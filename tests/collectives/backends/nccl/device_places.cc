@@ -4,6 +4,7 @@
 // that cannot end). Exit code as device_worker's.
 
 #include <algorithm>
+#include <ddp/distributed_data_parallel.h>
 #include <ddp/process_group.h>
 #include <map>
 #include <stdexcept>
@@ -69,6 +70,18 @@ void elsewhere() {
   here.expect(sum_of_ranks(group), "a sum after misuse");
 }
 
+/// A model's parameters decide where its gradients are, and not the thread's current device.
+void first_model(ProcessGroup& group) {
+  use_device(own_device());
+  Floats weights(make_stream(), own(group));
+  use_device(device_after(own_device()));
+  ddp::DistributedDataParallel model(group, {ddp::Buffer(weights)});
+  model.gradient_ready(0);
+  model.finish();
+  use_device(own_device());
+  weights.expect(1, "the parameters of rank 0");
+}
+
 /// The first call's buffers decide, and not the thread's current device.
 void first_call() {
   ProcessGroup group = join_on({});
@@ -82,6 +95,8 @@ void first_call() {
   group.iall_reduce(data.span()).then([&] { is_called = true; }).wait();
   check(is_called, "what follows a call on a device was not called");
   data.expect(sum_of_ranks(group) * static_cast<float>(group.size()), "what it found");
+  auto others = group.split(0);
+  first_model(*others);
 }
 
 void capture_one(ProcessGroup& group, const Floats& data) {
