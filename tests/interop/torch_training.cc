@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // A module of libtorch trained with ddp/torch.h: prints what torch_training.py prints with
 // PyTorch's own DistributedDataParallel.
-//   ddprun --nproc_per_node 4 torch_training DIGITS.csv
-//   ddprun --nproc_per_node 2 torch_training bench STEPS
+//   ddprun --nproc_per_node 4 torch_training DIGITS.csv [cuda]
+//   ddprun --nproc_per_node 2 torch_training bench STEPS [cuda]
+// With cuda, tensors are on the GPU of LOCAL_RANK and the backend is nccl.
+#include <ATen/Context.h>
 #include <ATen/DLConvertor.h>
 #include <ATen/Functions.h>
 #include <ATen/dlpack.h>
 #include <algorithm>
+#include <c10/core/StreamGuard.h>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <dlfcn.h>
 #include <fstream>
 #include <stdexcept>
 #include <string>
@@ -23,6 +27,7 @@
 
 #include "ddp/communication_hooks.h"
 #include "ddp/dlpack.h"
+#include "ddp/local_devices.h"
 #include "ddp/torch.h"
 
 namespace {
@@ -32,6 +37,20 @@ using ddp::libtorch::DistributedDataParallel;
 using Options = ddp::DistributedDataParallelOptions;
 
 constexpr std::int64_t kBatch = 96;  ///< of all ranks
+
+/// Of this rank; the program is not linked with PyTorch's library for CUDA, which is large.
+at::Device choose_device(bool on_cuda) {
+  if (!on_cuda) return at::kCPU;
+  if (dlopen("libtorch_cuda.so", RTLD_NOW) == nullptr) throw std::runtime_error(dlerror());
+  const at::Device device(at::kCUDA, static_cast<at::DeviceIndex>(ddp::local_device()));
+  at::globalContext().setAllowTF32CuDNN(false);  // losses are compared with those of the CPU
+  c10::impl::VirtualGuardImpl(at::kCUDA).setDevice(device);
+  return device;
+}
+
+ddp::ProcessGroup make_group(at::Device device) {
+  return ddp::init_process_group({.backend = device.is_cuda() ? "nccl" : "gloo"});
+}
 
 /// Numbers that have nothing to do with each other, the same in Python.
 Tensor numbers(at::IntArrayRef sizes, double from) {
@@ -80,7 +99,7 @@ struct Digits {
   Tensor images;
   Tensor labels;
 
-  explicit Digits(const std::string& path) {
+  Digits(const std::string& path, at::Device device) {
     std::ifstream file(path);
     std::vector<float> all;
     for (std::string field; std::getline(file, field, all.size() % 65 == 64 ? '\n' : ',');) {
@@ -88,8 +107,8 @@ struct Digits {
     }
     if (all.empty()) throw std::runtime_error("cannot read " + path);
     const Tensor table = at::from_blob(all.data(), {std::int64_t(all.size() / 65), 65}).clone();
-    images = (table.narrow(1, 0, 64) / 16).view({-1, 1, 8, 8});
-    labels = table.select(1, 64).to(at::kLong);
+    images = (table.narrow(1, 0, 64) / 16).view({-1, 1, 8, 8}).to(device);
+    labels = table.select(1, 64).to(device, at::kLong);
   }
 };
 
@@ -99,7 +118,7 @@ class Trainer {
       : name_(std::move(name)),
         group_(group),
         digits_(digits),
-        net_(made(group.rank())),
+        net_(made(group.rank(), digits.images.device())),
         model_(group, net_, options),
         optimizer_(net_->parameters(), rates()) {}
 
@@ -148,9 +167,10 @@ class Trainer {
   DistributedDataParallel<NetImpl>& model() { return model_; }
 
  private:
-  static Net made(int rank) {
+  static Net made(int rank, at::Device device) {
     Net net;
     initialize(*net, rank);
+    net->to(device);
     return net;
   }
   static torch::optim::SGDOptions rates() { return torch::optim::SGDOptions(0.1).momentum(0.9); }
@@ -183,6 +203,7 @@ void train(ddp::ProcessGroup& group, const Digits& digits) {
   for (int batch = 0; batch < 6; ++batch) heads.step(batch, batch > 1 && batch % 3 == group.rank());
   heads.print_state();
 
+  if (digits.images.is_cuda()) return;  // uneven_inputs are for host memory
   Trainer uneven("join", group, digits, {.find_unused_parameters = true, .uneven_inputs = true});
   for (int batch = 0; batch < 2 + group.rank(); ++batch) uneven.step(batch);
   uneven.model().join();
@@ -204,20 +225,22 @@ void check_refused(const std::string& words, F call) {
   check(false, "not refused: " + words);
 }
 
-void check_tensors(ddp::ProcessGroup& group) {
+void check_tensors(ddp::ProcessGroup& group, at::Device device) {
   using ddp::libtorch::buffer;
   for (const auto type : {at::kHalf, at::kBFloat16, at::kFloat, at::kDouble, at::kChar, at::kByte,
                           at::kShort, at::kInt, at::kLong}) {
-    const Tensor tensor = at::full({2, 3}, group.rank() + 1, type);
+    if (device.is_cuda() && type == at::kShort) continue;  // NCCL has none
+    const Tensor tensor = at::full({2, 3}, group.rank() + 1, at::device(device).dtype(type));
     group.all_reduce(buffer(tensor));
     const int wanted = group.size() * (group.size() + 1) / 2;
     check(tensor.to(at::kDouble).eq(wanted).all().item<bool>(), c10::toString(type));
   }
-  const Tensor square = at::zeros({2, 3});
-  check_refused("a tensor of Float[3, 2] on cpu cannot be used: it is not contiguous",
+  const Tensor square = at::zeros({2, 3}, device);
+  const std::string where = " on " + device.str() + " cannot be used: ";
+  check_refused("a tensor of Float[3, 2]" + where + "it is not contiguous",
                 [&] { buffer(square.t()); });
-  check_refused("ComplexHalf[1] on cpu cannot be used: ddp has no type for its elements",
-                [] { buffer(at::zeros({1}, at::kComplexHalf)); });
+  check_refused("ComplexHalf[1]" + where + "ddp has no type for its elements",
+                [&] { buffer(at::zeros({1}, at::device(device).dtype(at::kComplexHalf))); });
   check_refused("on meta cannot be used: it is neither on the CPU",
                 [] { buffer(at::zeros({1}, at::device(at::kMeta))); });
   check_refused("it is not dense", [&] { buffer(square.to_sparse()); });
@@ -225,16 +248,19 @@ void check_tensors(ddp::ProcessGroup& group) {
 }
 
 /// With DLPack's own header, and a library that makes and takes its tensors.
-void check_dlpack(ddp::ProcessGroup& group) {
-  const Tensor tensor = at::full({2, 3}, group.rank() + 1, at::kDouble);
+void check_dlpack(ddp::ProcessGroup& group, at::Device device) {
+  const Tensor tensor = at::full({2, 3}, group.rank() + 1, at::device(device).dtype(at::kDouble));
+  const ddp::Buffer buffer = ddp::libtorch::buffer(tensor);
   DLManagedTensor* const managed = at::toDLPack(tensor);
-  group.all_reduce(ddp::view(managed->dl_tensor));
+  group.all_reduce(ddp::view(managed->dl_tensor, buffer.stream));
   managed->deleter(managed);
   const int wanted = group.size() * (group.size() + 1) / 2;
   check(tensor.eq(wanted).all().item<bool>(), "a sum in a tensor of DLPack");
-  std::vector<std::int64_t> own = {1, 2, 3};
-  const Tensor back = at::fromDLPack(ddp::to_dlpack<DLManagedTensor>(ddp::Buffer(own)));
-  check(back.data_ptr() == own.data() && back.equal(at::arange(1, 4)), "a tensor of a buffer");
+  const int index = device.is_cuda() ? device.index() : 0;
+  const Tensor back = at::fromDLPack(ddp::to_dlpack<DLManagedTensor>(buffer, index));
+  check(back.data_ptr() == tensor.data_ptr() && back.device() == device &&
+            back.equal(tensor.flatten()),
+        "a tensor of a buffer");
 }
 
 /// Whether other ranks map this memory, too.
@@ -251,32 +277,38 @@ bool is_shared(const void* data) {
 }
 
 /// Gradients are in memory of the group, and outlive it.
-void check_memory(ddp::ProcessGroup& group) {
+void check_memory(ddp::ProcessGroup& group, at::Device device) {
   torch::nn::Linear layer(40, 30);
+  layer->to(device);
   {
     auto part = group.split(0);
     DistributedDataParallel model(*part, layer);
-    model(at::ones({2, 40})).sum().backward();
-    check(is_shared(layer->weight.grad().data_ptr()), "a gradient that ranks do not share");
+    model(at::ones({2, 40}, device)).sum().backward();
+    const bool shares = device.is_cpu() && group.size() > 1;
+    check(is_shared(layer->weight.grad().data_ptr()) == shares,
+          "a gradient that ranks do not share");
   }
   check(layer->weight.grad().eq(2).all().item<bool>(), "a gradient after its group");
   layer->zero_grad(false);
-  layer->forward(at::ones({3, 40})).sum().backward();
+  layer->forward(at::ones({3, 40}, device)).sum().backward();
   check(layer->weight.grad().eq(3).all().item<bool>(),
         "a gradient in the memory of a group that is gone");
 }
 
 /// A module's backward pass reports its errors, and its gradients are in the buckets.
-void check_module(ddp::ProcessGroup& group) {
+void check_module(ddp::ProcessGroup& group, at::Device device) {
   torch::nn::Sequential layers(torch::nn::Linear(40, 30), torch::nn::ReLU(),
                                torch::nn::Linear(30, 20));
   initialize(*layers, group.rank());
-  const Options hooked{
-      .hook = ddp::power_sgd(group, {.rows = ddp::libtorch::rows(*layers), .start_iter = 1})};
+  layers->to(device);
+  Options hooked;
+  if (device.is_cpu()) {
+    hooked.hook = ddp::power_sgd(group, {.rows = ddp::libtorch::rows(*layers), .start_iter = 1});
+  }
   {
     DistributedDataParallel model(group, layers, hooked);
     for (int pass = 0; pass < 3; ++pass) {
-      const Tensor input = numbers({8, 40}, pass + group.rank());
+      const Tensor input = numbers({8, 40}, pass + group.rank()).to(device);
       model(input).square().mean().backward();
       check(model.statistics().all_reduces == 1, "the bucket of a pass");
       const Tensor gradient = layers[0]->parameters()[0].grad();
@@ -287,11 +319,14 @@ void check_module(ddp::ProcessGroup& group) {
     }
   }
   layers->zero_grad();
-  layers->forward(at::ones({1, 40})).sum().backward();  // no hook is left, and the memory lives
+  layers->forward(at::ones({1, 40}, device))
+      .sum()
+      .backward();  // no hook is left, and the memory lives
   check(layers[2]->parameters()[1].grad().eq(1).all().item<bool>(), "a gradient of no bucket");
   Net net;
+  net->to(device);
   DistributedDataParallel incomplete(group, net);
-  const Tensor image = at::ones({2, 1, 8, 8});
+  const Tensor image = at::ones({2, 1, 8, 8}, device);
   check_refused("were not ready", [&] { incomplete(image, false).sum().backward(); });
   check_refused("in a pass that has begun", [&] { incomplete(image, false); });
   check_refused("is ready a second time", [&] { net->forward(image, false).sum().backward(); });
@@ -301,10 +336,11 @@ void check_module(ddp::ProcessGroup& group) {
 }
 
 /// A wrapper that cannot be made leaves no hook behind: each would be that of a destroyed object.
-void check_unwrapped(ddp::ProcessGroup& group) {
+void check_unwrapped(ddp::ProcessGroup& group, at::Device device) {
   torch::nn::Sequential layers(torch::nn::Linear(4, 3), torch::nn::Linear(3, 2));
-  layers[1]->parameters()[1].mutable_grad() = at::zeros({2}).to_sparse();
-  const Tensor sum = layers->forward(at::ones({5, 4})).sum();  // has the places of hooks
+  layers->to(device);
+  layers[1]->parameters()[1].mutable_grad() = at::zeros({2}, device).to_sparse();
+  const Tensor sum = layers->forward(at::ones({5, 4}, device)).sum();  // has the places of hooks
   check_refused("a gradient has to be dense", [&] { DistributedDataParallel(group, layers); });
   for (const auto& parameter : layers->parameters()) {
     const auto node = torch::autograd::impl::grad_accumulator(parameter);
@@ -316,46 +352,69 @@ void check_unwrapped(ddp::ProcessGroup& group) {
 }
 
 /// The pass that failed has no end: those after it would have none, either.
-void check_failed_pass(ddp::ProcessGroup& group) {
+void check_failed_pass(ddp::ProcessGroup& group, at::Device device) {
   torch::nn::Sequential layers(torch::nn::Linear(4, 3), torch::nn::Linear(3, 2));
+  layers->to(device);
+  const Tensor input = at::ones({5, 4}, device);
   DistributedDataParallel model(group, layers, Options{.find_unused_parameters = true});
   const auto fails = [](const Tensor&) -> Tensor { throw std::runtime_error("a bad batch"); };
   const auto weight = layers[0]->parameters()[0];
   const auto hook = weight.register_hook(fails);
   try {
-    model(at::ones({5, 4})).sum().backward();
+    model(input).sum().backward();
     throw std::logic_error("a backward pass without its error");
   } catch (const std::runtime_error&) {
     weight.remove_hook(hook);
   }
-  check_refused("after a backward() that threw", [&] { model(at::ones({5, 4})); });
+  check_refused("after a backward() that threw", [&] { model(input); });
   const at::NoGradGuard no_grad;
-  model(at::ones({5, 4}));
+  model(input);
 }
 
 /// A gradient that the program has replaced is what a rank contributes that does not use it.
-void check_replaced(ddp::ProcessGroup& group) {
+void check_replaced(ddp::ProcessGroup& group, at::Device device) {
   Net net;
+  net->to(device);
   DistributedDataParallel model(group, net, Options{.find_unused_parameters = true});
-  const Tensor image = at::ones({2, 1, 8, 8});
+  const Tensor image = at::ones({2, 1, 8, 8}, device);
   model(image, false).sum().backward();
-  net->head->bias.mutable_grad() = at::full({10}, 7.0);
+  net->head->bias.mutable_grad() = at::full({10}, 7.0, device);
   model(image, group.rank() > 0).sum().backward();
   const double wanted = 7 + 2.0 / group.size();  // rank 0 has added 2
   const Tensor gradient = net->head->bias.grad();
-  check(at::allclose(gradient, at::full({10}, wanted)), "the average of a replaced gradient");
+  check(at::allclose(gradient, at::full({10}, wanted, device)),
+        "the average of a replaced gradient");
 }
 
-void run(const std::string& path) {
-  auto group = ddp::init_process_group({.backend = "gloo"});
-  const Digits digits(path);
-  check_tensors(group);
-  check_dlpack(group);
-  check_memory(group);
-  check_module(group);
-  check_unwrapped(group);
-  check_failed_pass(group);
-  check_replaced(group);
+/// Gradients are averaged in the order of the stream that was current when the wrapper was made.
+void check_stream(ddp::ProcessGroup& group, at::Device device) {
+  if (device.is_cpu()) return;
+  torch::nn::Linear layer(4, 3);
+  layer->to(device);
+  const Tensor input = at::ones({5, 4}, device);
+  const c10::impl::VirtualGuardImpl cuda(at::kCUDA);
+  const c10::StreamGuard other(cuda.getStreamFromGlobalPool(device));
+  other.original_stream().synchronize();
+  DistributedDataParallel model(group, layer);
+  model(input).sum().backward();
+  check(layer->bias.grad().eq(5).all().item<bool>(), "a gradient of a stream of the program");
+  check_refused("is not that in which", [&] {
+    const c10::StreamGuard usual(other.original_stream());
+    model(input);
+  });
+}
+
+void run(const std::string& path, at::Device device) {
+  auto group = make_group(device);
+  const Digits digits(path, device);
+  check_tensors(group, device);
+  check_dlpack(group, device);
+  check_memory(group, device);
+  check_module(group, device);
+  check_unwrapped(group, device);
+  check_failed_pass(group, device);
+  check_replaced(group, device);
+  check_stream(group, device);
   for (const int size : {1, 2, 4}) {
     if (size > group.size()) break;
     auto part = group.split(group.rank() < size ? 0 : -1);
@@ -364,23 +423,26 @@ void run(const std::string& path) {
 }
 
 /// The median time of a step, of rank 0.
-void bench(int steps) {
-  auto group = ddp::init_process_group({.backend = "gloo"});
+void bench(int steps, at::Device device) {
+  auto group = make_group(device);
   torch::nn::Sequential layers(torch::nn::Linear(784, 1024), torch::nn::ReLU(),
                                torch::nn::Linear(1024, 1024), torch::nn::ReLU(),
                                torch::nn::Linear(1024, 10));
   initialize(*layers, 0);
+  layers->to(device);
   DistributedDataParallel model(group, layers);
   torch::optim::SGD optimizer(layers->parameters(), torch::optim::SGDOptions(0.01));
-  const Tensor input = numbers({32, 784}, 0);
-  const Tensor labels = at::arange(32) % 10;
+  const Tensor input = numbers({32, 784}, 0).to(device);
+  const Tensor labels = at::arange(32, device) % 10;
+  const c10::impl::VirtualGuardImpl hardware(device.type());
   std::vector<double> times;
   for (int step = 0; step < steps; ++step) {
-    group.barrier();
+    group.barrier();  // of the hosts: the last step has ended
     const auto began = std::chrono::steady_clock::now();
     optimizer.zero_grad();
     at::cross_entropy_loss(model(input), labels).backward();
     optimizer.step();
+    if (device.is_cuda()) hardware.synchronizeDevice(device.index());
     times.push_back(
         std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - began)
             .count());
@@ -393,13 +455,15 @@ void bench(int steps) {
 
 int main(int argc, char** argv) {
   try {
-    if (argc == 3 && std::string(argv[1]) == "bench") {
-      bench(std::atoi(argv[2]));
-    } else if (argc == 2) {
-      run(argv[1]);
-    } else {
-      throw std::runtime_error("torch_training DIGITS.csv, or torch_training bench STEPS");
+    std::vector<std::string> words(argv + 1, argv + argc);
+    const bool on_cuda = !words.empty() && words.back() == "cuda";
+    if (on_cuda) words.pop_back();
+    const bool is_bench = words.size() == 2 && words[0] == "bench";
+    if (!is_bench && words.size() != 1) {
+      throw std::runtime_error("torch_training DIGITS.csv [cuda], or bench STEPS [cuda]");
     }
+    const at::Device device = choose_device(on_cuda);
+    is_bench ? bench(std::stoi(words[1]), device) : run(words[0], device);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;

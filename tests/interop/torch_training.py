@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What torch_training.cc does, with PyTorch's own DistributedDataParallel: prints the same lines.
 
-    ddprun --nproc_per_node 4 torch_training.py DIGITS.csv
-    ddprun --nproc_per_node 2 torch_training.py bench STEPS
+    ddprun --nproc_per_node 4 torch_training.py DIGITS.csv [cuda]
+    ddprun --nproc_per_node 2 torch_training.py bench STEPS [cuda]
 """
 import contextlib
 import os
@@ -16,6 +16,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 BATCH = 96  # of all ranks
+ON_CUDA = sys.argv[-1] == "cuda"
 
 
 def numbers(sizes, start):
@@ -54,6 +55,7 @@ class Trainer:
         self.images, self.labels = images, labels
         self.net = Net()
         initialize(self.net, self.rank)
+        self.net.to(images.device)
         self.model = DistributedDataParallel(
             self.net, process_group=group, find_unused_parameters=True, gradient_as_bucket_view=True
         )
@@ -106,6 +108,8 @@ def train(group, images, labels):
         heads.step(batch, other=batch > 1 and batch % 3 == heads.rank)
     heads.print_state()
 
+    if ON_CUDA:
+        return
     uneven = Trainer("join", group, images, labels)
     with uneven.model.join():
         for batch in range(2 + uneven.rank):
@@ -113,41 +117,54 @@ def train(group, images, labels):
     uneven.print_state()
 
 
-def run(path):
+def run(path, device):
     with open(path) as lines:
         table = torch.tensor([[float(field) for field in line.split(",")] for line in lines])
     images, labels = (table[:, :64] / 16).view(-1, 1, 8, 8), table[:, 64].to(torch.long)
+    images, labels = images.to(device), labels.to(device)
     for size in (1, 2, 4):
+        if size > dist.get_world_size():
+            break
         group = dist.new_group(range(size))
         if dist.get_rank() < size:
             train(group, images, labels)
 
 
-def bench(steps):
+def bench(steps, device):
     layers = nn.Sequential(
         nn.Linear(784, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 10)
     )
     initialize(layers, 0)
+    layers.to(device)
     model = DistributedDataParallel(layers, gradient_as_bucket_view=True)
     optimizer = torch.optim.SGD(layers.parameters(), lr=0.01)
-    images, labels = numbers((32, 784), 0), torch.arange(32) % 10
+    images, labels = numbers((32, 784), 0).to(device), torch.arange(32, device=device) % 10
     times = []
     for _ in range(steps):
         dist.barrier()
+        if ON_CUDA:
+            torch.cuda.synchronize()
         began = time.perf_counter()
         optimizer.zero_grad()
         nn.functional.cross_entropy(model(images), labels).backward()
         optimizer.step()
+        if ON_CUDA:
+            torch.cuda.synchronize()
         times.append((time.perf_counter() - began) * 1000)
     if dist.get_rank() == 0:
         print(f"{statistics.median(times):.3f}")
 
 
-dist.init_process_group("gloo")
+device = torch.device("cpu")
+if ON_CUDA:
+    device = torch.device("cuda", int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
+    torch.cuda.set_device(device)
+    torch.backends.cudnn.allow_tf32 = False
+dist.init_process_group("nccl" if ON_CUDA else "gloo")
 if sys.argv[1] == "bench":
-    bench(int(sys.argv[2]))
+    bench(int(sys.argv[2]), device)
 else:
-    run(sys.argv[1])
+    run(sys.argv[1], device)
 dist.barrier()
 sys.stdout.flush()
 os._exit(0)  # at the end of the interpreter PyTorch 2.15 now and then destroys a thread that runs

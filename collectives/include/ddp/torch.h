@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// For C++ programs that use libtorch, of PyTorch 2 (tested with 2.15): the only header of ddp that
-// needs it. libddp.so does not.
+// For C++ programs that use libtorch, of PyTorch 2 (tested with 2.11 and 2.15): the only header of
+// ddp that needs it. libddp.so does not.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -180,6 +180,11 @@ class ModuleReducer {
           "ddp: forward() after a backward() that threw before all gradients were computed: "
           "gradients would not be averaged any more; make a new DistributedDataParallel");
     }
+    if (libtorch::buffer(parameters_.front()).stream != model_.gradient(0).stream) {
+      throw Error(ErrorKind::usage,
+                  "ddp: forward() in a stream that is not that in which the "
+                  "DistributedDataParallel was made: calls would not be ordered with the pass");
+    }
     if (syncs_buffers_ && !buffers_.empty()) model_.broadcast_buffers();
     syncs_buffers_ = c10::GradMode::is_enabled() && model_.is_averaging();
   }
@@ -335,8 +340,8 @@ inline std::vector<std::size_t> rows(const ::torch::nn::Module& module) {
 /// forward pass before it was one without gradients or within no_sync().
 ///
 /// After a backward() that threw before all gradients were computed, make a new one: forward() then
-/// throws (usage). On a CUDA device all passes are to use the stream that is current when this is
-/// made.
+/// throws (usage). On a CUDA device all passes use the stream that is current when this is made:
+/// forward() in another one throws (usage).
 ///
 /// The group, which may be moved, must outlive this object; the module's parameters and buffers
 /// must not be replaced, moved to a device or get another dtype. Thread: one at a time.
