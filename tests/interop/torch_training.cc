@@ -398,10 +398,10 @@ void check_stream(ddp::ProcessGroup& group, at::Device device) {
   DistributedDataParallel model(group, layer);
   model(input).sum().backward();
   check(layer->bias.grad().eq(5).all().item<bool>(), "a gradient of a stream of the program");
-  check_refused("is not that in which", [&] {
-    const c10::StreamGuard usual(other.original_stream());
-    model(input);
-  });
+  const Tensor sum = model(input).sum();
+  const c10::StreamGuard usual(other.original_stream());
+  check_refused("forward() in a stream that is not that in which", [&] { model(input); });
+  check_refused("backward() in a stream that is not that in which", [&] { sum.backward(); });
 }
 
 void run(const std::string& path, at::Device device) {

@@ -180,11 +180,7 @@ class ModuleReducer {
           "ddp: forward() after a backward() that threw before all gradients were computed: "
           "gradients would not be averaged any more; make a new DistributedDataParallel");
     }
-    if (libtorch::buffer(parameters_.front()).stream != model_.gradient(0).stream) {
-      throw Error(ErrorKind::usage,
-                  "ddp: forward() in a stream that is not that in which the "
-                  "DistributedDataParallel was made: calls would not be ordered with the pass");
-    }
+    check_stream("forward()");
     if (syncs_buffers_ && !buffers_.empty()) model_.broadcast_buffers();
     syncs_buffers_ = c10::GradMode::is_enabled() && model_.is_averaging();
   }
@@ -282,9 +278,20 @@ class ModuleReducer {
     model_.gradient_ready(p);
   }
 
+  /// The calls are ordered with the stream in which this was made. Hooks run there, too, but
+  /// callbacks at the end of a pass in that of backward().
+  void check_stream(const char* what) const {
+    if (libtorch::buffer(parameters_.front()).stream == model_.gradient(0).stream) return;
+    throw Error(ErrorKind::usage,
+                std::string("ddp: ") + what +
+                    " in a stream that is not that in which the DistributedDataParallel was made: "
+                    "calls would not be ordered with the pass");
+  }
+
   /// Autograd has computed all gradients.
   void finish() {
     finishes_ = false;
+    check_stream("backward()");
     const at::NoGradGuard no_grad;
     for (std::size_t p = 0; finds_unused_ && p < parameters_.size(); ++p) {
       if (!ready_[p]) contribute_unused(p);
@@ -341,7 +348,7 @@ inline std::vector<std::size_t> rows(const ::torch::nn::Module& module) {
 ///
 /// After a backward() that threw before all gradients were computed, make a new one: forward() then
 /// throws (usage). On a CUDA device all passes use the stream that is current when this is made:
-/// forward() in another one throws (usage).
+/// forward() and backward() in another one throw (usage), and after the latter make a new one.
 ///
 /// The group, which may be moved, must outlive this object; the module's parameters and buffers
 /// must not be replaced, moved to a device or get another dtype. Thread: one at a time.
