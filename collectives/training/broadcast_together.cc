@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/training/broadcast_together.h"
 
+#include <algorithm>
 #include <deque>
 #include <vector>
 
+#include "collectives/backends/nccl/backend.h"
 #include "collectives/group/group_member.h"
 #include "collectives/training/packing.h"
 #include "collectives/training/wait_for_end.h"
@@ -32,8 +34,9 @@ class Broadcasts {
   }
 
   void add(const Buffer& buffer) {
+    if (buffer.on_device) return on_device_.push_back(buffer);
     const std::size_t bytes = packed_bytes({&buffer, 1});
-    if (buffer.on_device || bytes >= kShort) return begin(buffer);
+    if (bytes >= kShort) return begin(buffer);
     if (packages_.empty() || packed_bytes(packages_.back().buffers) + bytes > kTogether) {
       packages_.emplace_back();
     }
@@ -41,6 +44,7 @@ class Broadcasts {
   }
 
   void finish() {
+    begin_on_device();
     for (Package& package : packages_) begin(package);
     for (const Work& work : works_) work.wait();
     if (is_root()) return;
@@ -49,6 +53,18 @@ class Broadcasts {
 
  private:
   bool is_root() const { return group_.context.rank == root_; }
+
+  /// The first is apart: a group's first call connects it, which a group call cannot do.
+  void begin_on_device() {
+    const std::span<const Buffer> all = on_device_;
+    const std::size_t apart =
+        group_.backend_name == "nccl" ? std::min<std::size_t>(1, all.size()) : all.size();
+    for (const Buffer& buffer : all.first(apart)) begin(buffer);
+    if (apart == all.size()) return;
+    run_nccl_group([&] {
+      for (const Buffer& buffer : all.subspan(apart)) begin(buffer);
+    });
+  }
 
   void begin(Package& package) {
     package.bytes.resize(packed_bytes(package.buffers));
@@ -62,6 +78,7 @@ class Broadcasts {
 
   GroupMember& group_;
   const int root_;
+  std::vector<Buffer> on_device_;
   std::deque<Package> packages_;
   std::vector<Work> works_;
 };
