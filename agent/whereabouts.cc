@@ -12,8 +12,6 @@ namespace {
 
 using Kind = rendezvous::WorkerPlace::Kind;
 
-/// One that waits this long was there before the others failed, and does not only take a nap.
-constexpr std::chrono::seconds kLong{5};
 constexpr double kBusy = 0.75;  // a process that has just woken up to fail does not get there
 
 /// In which no collective waits, as no message ends them.
@@ -31,11 +29,11 @@ std::string what_of(const launcher::ProcessSample& sample, Kind kind) {
   return kind == Kind::busy ? "busy on a CPU" : "unknown";
 }
 
-Kind kind_of(const launcher::ProcessSample& sample) {
+Kind kind_of(const launcher::ProcessSample& sample, std::chrono::milliseconds still) {
   if ((sample.state == 'T' || sample.frozen) && !sample.traced) return Kind::stopped;
   if (sample.traced) return Kind::unknown;  // it may stand still because of its debugger
   if (sample.state == 'R') return sample.load > kBusy ? Kind::busy : Kind::unknown;
-  if (!sample.still || *sample.still < kLong) return Kind::unknown;
+  if (!sample.still || *sample.still < still) return Kind::unknown;
   if (sample.state == 'D') return Kind::elsewhere;
   if (sample.state != 'S' || sample.call.empty()) return Kind::unknown;
   return std::ranges::count(kSleeps, sample.call) > 0 ? Kind::elsewhere : Kind::waiting;
@@ -62,21 +60,26 @@ void add_stack(rendezvous::WorkerPlace& place, const StackPlace& at) {
 }  // namespace
 
 rendezvous::WorkerPlace place_of(int rank, const launcher::ProcessSample& sample,
-                                 const PythonStack& stack) {
-  const Kind kind = kind_of(sample);
-  const auto still = sample.still.value_or(std::chrono::milliseconds(0));
+                                 const PythonStack& stack, std::chrono::milliseconds still) {
+  const Kind kind = kind_of(sample, still);
+  const auto stood = sample.still.value_or(std::chrono::milliseconds(0));
   const bool stands = kind != Kind::unknown && kind != Kind::busy;
   rendezvous::WorkerPlace place = {{rank},
                                    kind,
                                    what_of(sample, kind),
-                                   stands ? std::chrono::duration<double>(still).count() : 0};
+                                   stands ? std::chrono::duration<double>(stood).count() : 0};
   if (!stack.empty() && (stands || kind == Kind::busy) && kind != Kind::stopped)
     add_stack(place, stack_place(stack));
   return place;
 }
 
-rendezvous::WorkerPlace place_with_stack(int rank, const ProcessStack& stack) {
-  rendezvous::WorkerPlace place = place_of(rank, stack.sample, stack.python);
+/// A worker may run for the last time a little after the beginning of a hang, which may be shorter
+/// than what else counts as long: half of it is enough.
+rendezvous::WorkerPlace place_with_stack(int rank, const ProcessStack& stack,
+                                         std::chrono::duration<double> quiet) {
+  const auto still = std::chrono::duration_cast<std::chrono::milliseconds>(quiet / 2);
+  rendezvous::WorkerPlace place =
+      place_of(rank, stack.sample, stack.python, std::min(still, kStandsStill));
   const bool tells = stack.python.empty() && shows_program(stack) && place.kind != Kind::stopped;
   if (tells) place.what += native_text(stack.native);
   return place;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <vector>
 
 #include "agent/process_stack.h"
@@ -14,13 +15,19 @@
 
 namespace ddprun::agent {
 
-/// Where the worker with this global rank is; `stack` may be empty: unknown.
+/// One that has not run for so long was there before others failed, and does not only take a nap.
+inline constexpr std::chrono::milliseconds kStandsStill{5'000};
+
+/// Where the worker with this global rank is; `stack` may be empty: unknown. It stands still if it
+/// has not run for `still`.
 rendezvous::WorkerPlace place_of(int rank, const launcher::ProcessSample& sample,
-                                 const PythonStack& stack = {});
+                                 const PythonStack& stack = {},
+                                 std::chrono::milliseconds still = kStandsStill);
 
 /// The same with all that is known of its stack: a program without Python shows its own innermost
-/// function that has a line.
-rendezvous::WorkerPlace place_with_stack(int rank, const ProcessStack& stack);
+/// function that has a line. No worker of its node has made progress for `quiet`.
+rendezvous::WorkerPlace place_with_stack(int rank, const ProcessStack& stack,
+                                         std::chrono::duration<double> quiet);
 
 /// `place` of a worker that makes collective calls by `ddp`: in a call it waits for others,
 /// whatever it does meanwhile.

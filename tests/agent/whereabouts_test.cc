@@ -68,12 +68,31 @@ TEST_CASE("of a program without Python its own innermost function with a line is
   stack.sample.still = std::chrono::seconds(9);
   stack.native = {
       {"pause", "pause.c:29"}, {"load_batch", "train.cc:4", true}, {"main", "train.cc:6", true}};
-  CHECK(place_with_stack(0, stack).what == "asleep (pause) in load_batch (train.cc:4)");
+  CHECK(place_with_stack(0, stack, std::chrono::minutes(10)).what ==
+        "asleep (pause) in load_batch (train.cc:4)");
   CHECK(shows_program(stack));
   stack.native = {{"time_sleep", "timemodule.c:2159", true},
                   {"_PyEval_EvalFrameDefault", "ceval.c:9", true}};
-  CHECK(place_with_stack(0, stack).what == "asleep (pause)");
+  CHECK(place_with_stack(0, stack, std::chrono::minutes(10)).what == "asleep (pause)");
   CHECK_FALSE(shows_program(stack));
+}
+
+TEST_CASE(
+    "in a hang that is shorter than 5 s, or just as long, who has not run for most of it stands "
+    "still") {
+  ProcessStack stack;
+  stack.sample = {'S', false, "pause", 0, milliseconds(4'900)};
+  const auto place = [&stack](double quiet) {
+    return place_with_stack(0, stack, std::chrono::duration<double>(quiet));
+  };
+  CHECK(place(5.1).kind == Kind::elsewhere);
+  CHECK(place(5.1).what == "asleep (pause)");
+  CHECK(place(5.1).seconds == 4.9);
+  CHECK(place(9).kind == Kind::elsewhere);
+  CHECK(place(600).kind == Kind::unknown);
+  stack.sample.still = milliseconds(900);
+  CHECK(place(1).kind == Kind::elsewhere);
+  CHECK(place(5.1).kind == Kind::unknown);
 }
 
 TEST_CASE("a place says what the worker does, and for how long where it stands still") {
