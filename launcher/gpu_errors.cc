@@ -15,21 +15,34 @@ struct Known {
   const char* text;
 };
 
-/// https://docs.nvidia.com/deploy/xid-errors: those with which jobs end.
+/// https://docs.nvidia.com/deploy/xid-errors: those with which jobs end, and that are written
+/// beside them.
 constexpr std::array kKnown = std::to_array<Known>({
     {13, false, "an exception of its program on the GPU"},
     {31, false, "an invalid address in GPU memory"},
     {32, true, "invalid data on the PCI bus"},
+    {43, false, "an error of its own program on the GPU, such as a failed assertion"},
     {48, true, "a memory error that cannot be corrected"},
     {61, true, "its internal controller stopped"},
     {62, true, "its internal controller halted"},
+    {63, false, "faulty memory was remapped"},
     {64, true, "faulty memory cannot be remapped"},
     {74, true, "an error of NVLink"},
     {79, true, "the GPU fell off the bus"},
+    {92, false, "many memory errors, which were corrected"},
     {94, false, "a memory error, contained in this process"},
     {95, true, "a memory error that is not contained"},
+    {109, true, "it did not switch to another program in time"},
     {119, true, "its firmware does not answer"},
     {120, true, "an error in its firmware"},
+    {144, true, "an error of NVLink"},
+    {145, true, "an error of NVLink"},
+    {146, true, "an error of NVLink"},
+    {147, true, "an error of NVLink"},
+    {148, true, "an error of NVLink"},
+    {149, true, "an error of NVLink"},
+    {150, true, "an error of NVLink"},
+    {154, false, "what it needs after an error before it"},
 });
 constexpr size_t kLongestAddress = 16;
 constexpr int kCleanup = 45;  // of a process that ended: never a cause
@@ -54,6 +67,7 @@ std::string error_text(const GpuError& error) {
 std::optional<GpuError> parse_gpu_error(std::string_view record) {
   constexpr std::string_view kStart = "NVRM: Xid (PCI:";
   constexpr std::string_view kPid = "pid=";
+  constexpr std::string_view kNotFatal = " Nonfatal ";
   std::string_view text = kernel_message(record);
   if (!text.starts_with(kStart)) return std::nullopt;
   text.remove_prefix(kStart.size());
@@ -67,7 +81,8 @@ std::optional<GpuError> parse_gpu_error(std::string_view record) {
   const size_t pid = text.find(kPid);
   if (pid != text.npos) error.pid = number_at(text.substr(pid + kPid.size())).value_or(0);
   const Known* const known = find_known(error.xid);
-  error.of_gpu = known != nullptr && known->of_gpu;
+  const bool is_fatal = text.find(kNotFatal) == text.npos;  // else NVLink has repaired itself
+  error.of_gpu = known != nullptr && known->of_gpu && is_fatal;
   error.text = "Xid " + std::to_string(error.xid);
   if (known != nullptr) error.text.append(" (").append(known->text).append(")");
   return error;
@@ -77,11 +92,16 @@ std::string GpuErrorWatch::cause(pid_t pid) {
   log_.read([this](std::string_view record) {
     if (auto error = parse_gpu_error(record)) errors_.push_back(std::move(*error));
   });
-  const auto own = std::ranges::find_if(
-      errors_, [this, pid](const GpuError& error) { return pids_are_ours_ && error.pid == pid; });
-  if (own != errors_.end()) return error_text(*own);
-  const auto any = std::ranges::find_if(errors_, &GpuError::of_gpu);
-  return any == errors_.end() ? "" : error_text(*any);
+  const auto is_own = [this, pid](const GpuError& error) {
+    return pids_are_ours_ && error.pid == pid;
+  };
+  const auto own = std::ranges::find_if(errors_, is_own);
+  // An error of a process may only follow from one of its GPU before it.
+  const auto first = std::ranges::find_if(errors_, [&](const GpuError& error) {
+    return own == errors_.end() ? error.of_gpu
+                                : is_own(error) || (error.of_gpu && error.gpu == own->gpu);
+  });
+  return first == errors_.end() ? "" : error_text(*first);
 }
 
 }  // namespace ddprun::launcher

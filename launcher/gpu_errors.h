@@ -30,7 +30,8 @@ class GpuErrorWatch {
       : log_(KernelLog::From::now, kmsg), pids_are_ours_(in_initial_pid_namespace(proc_self)) {}
 
   /// The cause of the end of process `pid`: "GPU 0000:3b:00: Xid 31 (an invalid address in GPU
-  /// memory), as this host's kernel says"; its own error, or else one of a GPU. Empty: none.
+  /// memory), as this host's kernel says"; the first of its own errors, or that of their GPU which
+  /// came before it; or else one of any GPU. Empty: none.
   std::string cause(pid_t pid);
 
  private:

@@ -6,9 +6,11 @@
 #include "launcher/gpu_errors.h"
 #include "launcher/gpu_use.h"
 #include "tests/catch.h"
+#include "tests/contains.h"
 #include "tests/paths.h"
 
 using namespace ddprun::launcher;
+using ddprun::tests::contains;
 using ddprun::tests::fake_nvml_path;
 namespace fs = std::filesystem;
 
@@ -91,6 +93,46 @@ TEST_CASE("GPUs: an error is the cause of its process's end, and one of the GPU 
   CHECK(watch.cause(4712).empty());
   append(log.kmsg, "4,3,11,-;NVRM: Xid (PCI:0000:5e:00): 79, GPU has fallen off the bus.\n");
   CHECK(watch.cause(4712).starts_with("GPU 0000:5e:00: Xid 79 (the GPU fell off the bus)"));
+}
+
+TEST_CASE(
+    "GPUs: of several errors of a process the first tells why, or that of its GPU before it") {
+  const std::string assertion =
+      "4,3,11,-;NVRM: Xid (PCI:0000:3b:00): 43, pid=4711, name=python, Ch 8\n";
+  const std::string memory = "4,3,11,-;NVRM: Xid (PCI:0000:3b:00): 48, pid='<unknown>', DBE\n";
+  const auto cause_after = [](const std::vector<std::string>& records) {
+    const WatchedLog log;
+    GpuErrorWatch watch(log.kmsg, log.root.path());
+    for (const std::string& record : records) {
+      append(log.kmsg, record);
+      watch.cause(1);  // each read of the kernel's log is one record, but not of a file
+    }
+    return watch.cause(4711);
+  };
+  CHECK(cause_after({assertion}) ==
+        "GPU 0000:3b:00: Xid 43 (an error of its own program on the GPU, such as a failed "
+        "assertion), as this host's kernel says");
+  CHECK(contains(cause_after({kOwnError, assertion}), "Xid 31 "));
+  CHECK(contains(cause_after({memory, assertion}), "Xid 48 "));
+  CHECK(contains(cause_after({assertion, memory}), "Xid 43 "));
+  const std::string other =
+      "4,3,11,-;NVRM: Xid (PCI:0000:5e:00): 79, GPU has fallen off the bus.\n";
+  CHECK(contains(cause_after({other, assertion}), "Xid 43 "));
+}
+
+TEST_CASE("GPUs: what is repaired, or only goes with another error, is the cause of no end") {
+  const WatchedLog log;
+  GpuErrorWatch watch(log.kmsg, log.root.path());
+  for (const char* text :
+       {"63, pid='<unknown>', Row Remapper: New row marked for remapping", "92, High rate",
+        "149, NETIR_BER_EVENT Nonfatal XC0 i0 Link 03 (0x00086226)",
+        "154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)"}) {
+    append(log.kmsg, std::string("4,3,11,-;NVRM: Xid (PCI:0000:3b:00): ") + text + "\n");
+    CHECK(watch.cause(4711).empty());
+  }
+  append(log.kmsg,
+         "4,3,11,-;NVRM: Xid (PCI:0000:3b:00): 145, RLW_REMAP Fatal XC0 i0 Link 03 (0x0)\n");
+  CHECK(contains(watch.cause(4711), "Xid 145 (an error of NVLink)"));
 }
 
 TEST_CASE("GPUs: pids of another namespace name no process") {
