@@ -51,8 +51,12 @@ constexpr std::string_view kLostPeerWords[] = {
     "ncclremoteerror",
 };
 
+/// PyTorch's watchdog of NCCL ends a process for an error of its own on the GPU, too.
+constexpr std::string_view kOfGpu = "watchdog thread terminated with exception: cuda error";
+
 bool has_any(std::string_view text, std::span<const std::string_view> words) {
-  const std::string low = lower(text);
+  std::string low = lower(text);
+  for (size_t at = 0; (at = low.find(kOfGpu, at)) != low.npos;) low.erase(at, kOfGpu.size());
   return std::ranges::any_of(words, [&](auto word) { return low.find(word) != low.npos; });
 }
 

@@ -250,7 +250,7 @@ void Output::finish_line(Stream& stream) {
 std::string Output::StderrEnd::read() const {
   if (!file) return text;
   StderrTail tail;
-  tail.feed(file->tail(2 * StderrTail::kBytes));
+  tail.feed(file->tail(2 * StderrTail::kLookedAt));
   return tail.text();
 }
 

@@ -191,6 +191,13 @@ TEST_CASE("a failure with a reason of its own is no consequence") {
   CHECK_FALSE(is_consequence(failed(SIGSEGV, "Connection reset by peer\n")));
   CHECK_FALSE(is_consequence(failed(SIGKILL, "Timed out\n")));
   CHECK_FALSE(is_consequence(failed(SIGABRT, "free(): invalid pointer\n")));
+  CHECK_FALSE(is_consequence(
+      failed(SIGABRT,
+             "[rank0]:[E ProcessGroupNCCL.cpp:2119] [Rank 0] Process group watchdog thread "
+             "terminated with exception: CUDA error: device-side assert triggered\n"
+             "terminate called after throwing an instance of 'c10::DistBackendError'\n"
+             "  what():  [Rank 0] Process group watchdog thread terminated with exception: "
+             "CUDA error: device-side assert triggered\n")));
   // Only in words of long ago, or before the exception of the error file.
   CHECK_FALSE(
       is_consequence(failed(kExit1, "Connection reset by peer, retrying\na\nb\nc\nKeyError: 3\n")));
