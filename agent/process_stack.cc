@@ -30,6 +30,12 @@ StackJson json_of(const launcher::ProcessSample& sample) {
   return json;
 }
 
+StackJson json_of(const launcher::GpuWait& wait) {
+  return {{"tid", wait.tid},       {"nccl", wait.in_nccl}, {"cpu", wait.cpu_seconds},
+          {"before", wait.before}, {"after", wait.after},  {"top", wait.top},
+          {"begin", wait.begin},   {"blocks", wait.blocks}};
+}
+
 /// `type` of StackJson; `otherwise` if the member is missing or of another type.
 template <class T>
 T value_in(const StackJson& json, const char* name, T otherwise) {
@@ -80,6 +86,18 @@ ProcessStack stack_in(const StackJson& json) {
                                 value_in<std::string>(frame, "file", ""),
                                 value_in(frame, "own", false)};
   });
+  stack.waits = frames_in<launcher::GpuWait>(json, "waits", [](const StackJson& wait) {
+    return launcher::GpuWait{value_in(wait, "tid", 0),
+                             value_in(wait, "nccl", false),
+                             value_in(wait, "cpu", 0.0),
+                             value_in<std::uint64_t>(wait, "before", 0),
+                             value_in<std::uint64_t>(wait, "after", 0),
+                             value_in<std::uint64_t>(wait, "top", 0),
+                             value_in<std::uint64_t>(wait, "begin", 0),
+                             value_in<std::string>(wait, "blocks", "")};
+  });
+  stack.cpu_seconds = value_in(json, "cpu", 0.0);
+  stack.in_driver = value_in(json, "in_driver", false);
   return stack;
 }
 
@@ -96,7 +114,7 @@ std::string state_text(const ProcessStack& stack) {
   if (sample.frozen) return "frozen by its control group";
   switch (sample.state) {
     case 'R':
-      return "running";
+      return stack.in_driver ? "waiting for its GPU" : "running";
     case 'S':
       return "waiting" + (call.empty() ? channel : call);
     case 'D':
@@ -129,10 +147,21 @@ bool shows_program(const ProcessStack& stack) {
   return !stack.native.empty() && std::ranges::none_of(stack.native, is_interpreter);
 }
 
+std::string gpu_call(const ProcessStack& stack) {
+  if (!stack.in_driver) return "";
+  const auto call = std::ranges::find_if(stack.native, [](const launcher::NativeCall& frame) {
+    return frame.function.starts_with("cu");
+  });
+  return call == stack.native.end() ? "its driver" : call->function;
+}
+
 std::string line_of(int pid, const ProcessStack& stack) {
   StackJson json = json_of(stack.sample);
   json["pid"] = pid;
   json["wait_channel"] = stack.wait_channel;
+  json["cpu"] = stack.cpu_seconds;
+  json["in_driver"] = stack.in_driver;
+  for (const launcher::GpuWait& wait : stack.waits) json["waits"].push_back(json_of(wait));
   for (const PythonFrame& frame : stack.python) {
     json["python"].push_back(
         {{"name", frame.function}, {"file", frame.file}, {"line", frame.line}});

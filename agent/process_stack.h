@@ -8,6 +8,7 @@
 
 #include "agent/python_stack.h"
 #include "agent/stack_tree.h"
+#include "launcher/gpu_wait.h"
 #include "launcher/native_stack.h"
 #include "launcher/process_sample.h"
 
@@ -21,6 +22,9 @@ struct ProcessStack {
   std::string wait_channel;                  ///< where in the kernel it waits; empty: unknown
   PythonStack python;                        ///< empty: unknown, or it runs no Python
   std::vector<launcher::NativeCall> native;  ///< the innermost first; empty: unknown
+  std::vector<launcher::GpuWait> waits;      ///< of all its threads
+  double cpu_seconds = 0;                    ///< of the process, as of its `waits`
+  bool in_driver = false;                    ///< the main thread waits for its GPU
 };
 
 /// The stacks of processes, and the reasons why some could not be read.
@@ -31,6 +35,10 @@ struct ProcessStacks {
 
 /// Whether it says where the program is, and not only where its interpreter is.
 bool shows_program(const ProcessStack& stack);
+
+/// The driver's function in which the main thread waits for its GPU: "cudaStreamSynchronize", or
+/// "its driver" if it has no name; empty: it does not.
+std::string gpu_call(const ProcessStack& stack);
 
 /// With its newline.
 std::string line_of(int pid, const ProcessStack& stack);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "agent/notify_message.h"
+#include "agent/stack_helper.h"
 #include "agent/worker_env.h"
 #include "agent/worker_pids.h"
 #include "base/log.h"
@@ -24,6 +25,28 @@ std::uint64_t size_of(const std::vector<std::shared_ptr<const launcher::LogFile>
     if (fstat(file->fd(), &about) == 0) size += static_cast<std::uint64_t>(about.st_size);
   }
   return size;
+}
+
+/// Of processes whose CPU time is the only sign of progress: that of one which waits for its GPU is
+/// none.
+void find_gpu_waits(const std::vector<launcher::ProcessUse>& before,
+                    std::vector<launcher::ProcessUse>& now, double seconds) {
+  const launcher::UseChange change = launcher::change_of(before, now, seconds);
+  if (change.work || !change.cpu) return;
+  StackRequest request;
+  request.waits = true;
+  for (size_t i = 0; i < now.size(); ++i) {
+    const bool is_busy = launcher::change_of({before[i]}, {now[i]}, seconds).cpu;
+    if (is_busy && launcher::uses_gpu(now[i].pid)) request.pids.push_back(now[i].pid);
+  }
+  if (request.pids.empty()) return;
+  const ProcessStacks found = read_stacks(request);
+  for (launcher::ProcessUse& use : now) {
+    const auto waits = found.of.find(use.pid);
+    if (waits == found.of.end() || waits->second.waits.empty()) continue;
+    use.waits = waits->second.waits;
+    use.cpu_seconds = waits->second.cpu_seconds;
+  }
 }
 
 }  // namespace
@@ -113,7 +136,8 @@ void ProgressMonitor::look() {
   }
   Seen seen = {BootClock::now(), output_.bytes_read(), {}, {}};
   jobs_.run(
-      [seen = std::move(seen), files = output_.direct_files(), ranks = ranks_]() mutable {
+      [seen = std::move(seen), files = output_.direct_files(), ranks = ranks_,
+       before = before_]() mutable {
         seen.output += size_of(files);
         seen.uses = launcher::uses_below(getpid());
         for (const launcher::ProcessUse& use : seen.uses) {
@@ -121,6 +145,10 @@ void ProgressMonitor::look() {
           if (worker != ranks.end()) {
             seen.calls.push_back(launcher::calls_of(use.pid, worker->second));
           }
+        }
+        if (before && before->output == seen.output) {
+          const std::chrono::duration<double> time = seen.when - before->when;
+          find_gpu_waits(before->uses, seen.uses, time.count());
         }
         return std::move(seen);
       },

@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "base/fd.h"
+#include "launcher/gpu_wait.h"
 #include "launcher/native_stack.h"
 #include "launcher/process_use.h"
 #include "launcher/py_spy.h"
@@ -33,8 +34,10 @@ using HelperClock = std::chrono::steady_clock;
 
 constexpr std::string_view kHelperFlag = "--stack_helper";
 constexpr std::string_view kNative = "native";
+constexpr std::string_view kWaits = "waits";
 constexpr const char* kLastLine = "{}\n";
 constexpr size_t kMostHelperBytes = 64 * 1024 * 1024;
+constexpr int kMostAncestors = 64;
 constexpr size_t kDumpsAtOnce = 16;  // processes of py-spy
 /// Of kStacksLimit: what is left is for its start, and for what it has written.
 constexpr std::chrono::milliseconds kHelperLimit{4'000};
@@ -47,7 +50,10 @@ launcher::Command helper_command(const StackRequest& request, const Fd& nothing)
   launcher::Command command;
   command.program = "/proc/self/exe";  // also if the file was replaced meanwhile
   command.arguments = {launcher::kStackReader, std::string(kHelperFlag),
-                       std::string(request.native ? kNative : ""), request.program};
+                       std::string(request.waits    ? kWaits
+                                   : request.native ? kNative
+                                                    : ""),
+                       request.program};
   for (const pid_t pid : request.pids) command.arguments.push_back(std::to_string(pid));
   for (char** variable = environ; *variable != nullptr; ++variable) {
     command.environment.emplace_back(*variable);
@@ -87,6 +93,7 @@ void end_helper(const launcher::Child& child, bool has_begun) {
 std::optional<StackRequest> request_of(std::span<const std::string> arguments) {
   StackRequest request;
   request.native = arguments[1] == kNative;
+  request.waits = arguments[1] == kWaits;
   request.program = arguments[2];
   for (const std::string_view word : arguments.subspan(3)) {
     pid_t pid = 0;
@@ -97,37 +104,69 @@ std::optional<StackRequest> request_of(std::span<const std::string> arguments) {
   return request;
 }
 
-/// Whether it is a worker of the agent whose helper this is: its number may be another's by now.
-bool is_worker(pid_t pid) {
-  std::ifstream status("/proc/" + std::to_string(pid) + "/status");
-  const std::string parent = "PPid:\t" + std::to_string(getppid());
-  for (std::string line; std::getline(status, line);) {
-    if (line == parent) return true;
+/// Whether it is a worker of the agent whose helper this is, or one of its processes: its number
+/// may be another's by now.
+bool is_of_worker(pid_t pid) {
+  const pid_t agent = getppid();
+  for (int i = 0; i < kMostAncestors && pid > 1; ++i) {
+    pid = launcher::parent_of(pid);
+    if (pid == agent) return true;
   }
   return false;
+}
+
+void block_child_signal() {
+  sigset_t child;
+  sigemptyset(&child);
+  sigaddset(&child, SIGCHLD);
+  sigprocmask(SIG_BLOCK, &child, nullptr);  // as StoppedThread wants it
 }
 
 class Helper {
  public:
   explicit Helper(StackRequest request) : request_(std::move(request)) {
-    std::erase_if(request_.pids, [](pid_t pid) { return !is_worker(pid); });
+    std::erase_if(request_.pids, [](pid_t pid) { return !is_of_worker(pid); });
   }
 
   /// The cheapest comes first, so that it is reported even if the rest is cut off.
   int run() {
+    block_child_signal();
+    request_.waits ? read_waits() : read_stacks();
+    write(kLastLine);
+    return 0;
+  }
+
+ private:
+  void read_waits() {
+    for (const pid_t pid : request_.pids) {
+      if (left().count() <= 0) return;
+      find_waits(pid);
+      tell(pid);
+    }
+  }
+
+  void read_stacks() {
     for (const pid_t pid : request_.pids) {
       stacks_[pid].sample = launcher::sample_process(pid);
       stacks_[pid].wait_channel = launcher::wait_channel(pid);
       tell(pid);
     }
     find_refused();
+    for (const pid_t pid : readable_) {
+      if (stacks_[pid].sample.state == 'R') find_waits(pid);
+    }
     read_python();
     read_native();
-    write(kLastLine);
-    return 0;
   }
 
- private:
+  void find_waits(pid_t pid) {
+    ProcessStack& stack = stacks_[pid];
+    stack.waits = launcher::gpu_waits(pid);
+    stack.cpu_seconds = launcher::use_of_process(pid).cpu_seconds;
+    stack.in_driver = std::ranges::any_of(
+        stack.waits, [pid](auto& wait) { return wait.tid == pid && !wait.in_nccl; });
+  }
+
   static void write(const std::string& text) {
     for (size_t done = 0; done < text.size();) {
       const ssize_t size = ::write(STDOUT_FILENO, text.data() + done, text.size() - done);
@@ -179,14 +218,10 @@ class Helper {
   void read_native() {
     std::vector<pid_t> pids;
     std::ranges::copy_if(readable_, std::back_inserter(pids), [this](pid_t pid) {
-      return request_.native || stacks_[pid].python.empty();
+      return request_.native || stacks_[pid].python.empty() || stacks_[pid].in_driver;
     });
     if (pids.empty()) return;
     unsetenv("DEBUGINFOD_URLS");  // libdw would ask these servers for debug information
-    sigset_t child;
-    sigemptyset(&child);
-    sigaddset(&child, SIGCHLD);
-    sigprocmask(SIG_BLOCK, &child, nullptr);  // as StoppedThread wants it
     Result<launcher::NativeStacks> library = launcher::NativeStacks::load();
     if (!library) return note(library.error().message);
     for (size_t i = 0; i < pids.size(); ++i) {

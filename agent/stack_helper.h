@@ -19,6 +19,8 @@ struct StackRequest {
   std::vector<pid_t> pids;
   std::string program;  ///< py-spy is looked for beside it, and in PATH
   bool native = false;  ///< calls of C and C++ also where there are Python's
+  bool waits = false;   ///< instead of stacks, which threads wait for a GPU; also of processes that
+                        ///< workers have started
 };
 
 /// The helper's time limit; stacks that it has read until then are reported.

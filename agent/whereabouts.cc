@@ -57,6 +57,16 @@ void add_stack(rendezvous::WorkerPlace& place, const StackPlace& at) {
   place.what = at.text + ", " + place.what;
 }
 
+/// It is busy only with that. Which collective the GPU is in is in no stack.
+rendezvous::WorkerPlace waiting_for_gpu(rendezvous::WorkerPlace place, const std::string& call,
+                                        const PythonStack& stack) {
+  if (place.kind == Kind::collective) return place;
+  place.kind = Kind::waiting;
+  place.what = "waiting for its GPU (" + call + ")";
+  if (!stack.empty()) place.what = stack_place(stack).text + ", " + place.what;
+  return place;
+}
+
 }  // namespace
 
 rendezvous::WorkerPlace place_of(int rank, const launcher::ProcessSample& sample,
@@ -80,6 +90,9 @@ rendezvous::WorkerPlace place_with_stack(int rank, const ProcessStack& stack,
   const auto still = std::chrono::duration_cast<std::chrono::milliseconds>(quiet / 2);
   rendezvous::WorkerPlace place =
       place_of(rank, stack.sample, stack.python, std::min(still, kStandsStill));
+  if (const std::string call = gpu_call(stack); !call.empty() && place.kind != Kind::stopped) {
+    place = waiting_for_gpu(std::move(place), call, stack.python);
+  }
   const bool tells = stack.python.empty() && shows_program(stack) && place.kind != Kind::stopped;
   if (tells) place.what += native_text(stack.native);
   return place;

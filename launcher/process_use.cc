@@ -122,7 +122,8 @@ UseChange change_of(const std::vector<ProcessUse>& before, const std::vector<Pro
   UseChange change;
   change.work = !std::ranges::equal(before, now, is_same);
   for (size_t i = 0; i < now.size() && !change.work; ++i) {
-    const double cpu = now[i].cpu_seconds - before[i].cpu_seconds;
+    const double cpu =
+        now[i].cpu_seconds - before[i].cpu_seconds - seconds_waited(before[i].waits, now[i].waits);
     const auto bytes = static_cast<double>(now[i].io_bytes - before[i].io_bytes);
     change.cpu = change.cpu || cpu > kCpuShare * seconds + kTick;
     change.work = bytes > kBytesPerSecond * seconds + kFewBytes;

@@ -77,6 +77,29 @@ TEST_CASE("of a program without Python its own innermost function with a line is
   CHECK_FALSE(shows_program(stack));
 }
 
+TEST_CASE("one that polls for its GPU waits, perhaps in a collective, and is not busy") {
+  ProcessStack stack;
+  stack.sample = {'R', false, "", 0.99, milliseconds(0)};
+  CHECK(place_with_stack(1, stack, std::chrono::minutes(10)).kind == Kind::busy);
+  stack.in_driver = true;
+  const auto place = [&stack] { return place_with_stack(1, stack, std::chrono::minutes(10)); };
+  CHECK(place().kind == Kind::waiting);
+  CHECK(place().what == "waiting for its GPU (its driver)");
+  stack.native = {{"clock_gettime", "[vdso]"},
+                  {"", "libcuda.so.580.159.04"},
+                  {"cudaStreamSynchronize", "libcudart.so.12"},
+                  {"train", "train.cc:5", true}};
+  CHECK(place().what == "waiting for its GPU (cudaStreamSynchronize) in train (train.cc:5)");
+  stack.python = {{"synchronize", "/v/site-packages/torch/cuda/__init__.py", 9},
+                  {"step", "/home/me/train.py", 88}};
+  CHECK(place().kind == Kind::waiting);
+  CHECK(place().what == "in step (train.py:88), waiting for its GPU (cudaStreamSynchronize)");
+  stack.python = {{"all_reduce", "/v/site-packages/torch/distributed/c10d.py", 4},
+                  {"step", "/home/me/train.py", 88}};
+  CHECK(place().kind == Kind::collective);
+  CHECK(place().what == "in all_reduce (train.py:88)");
+}
+
 TEST_CASE(
     "in a hang that is shorter than 5 s, or just as long, who has not run for most of it stands "
     "still") {

@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# A worker that polls for its GPU inside the driver, at 100 % CPU, makes no progress by that: the hang is noticed, and the
+# rank that sleeps is named. One that comes back from the driver again and again does, even if it writes nothing and never
+# sleeps.
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+command -v g++ >/dev/null || skip "there is no g++"
+python3 -c 'import ctypes; ctypes.CDLL("libdw.so.1")' 2>/dev/null || skip "there is no python3 or libdw"
+
+cat >"$work/driver.cc" <<'END'
+#include <ctime>
+#include <sched.h>
+volatile unsigned long passes;
+__attribute__((noinline)) static bool is_done(const volatile unsigned* flag, unsigned target) {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC_RAW, &now);
+  passes = passes + (now.tv_nsec & 1);
+  return *flag >= target;
+}
+extern "C" void cuStreamSynchronize(const volatile unsigned* flag, unsigned target, bool yields) {
+  while (!is_done(flag, target)) if (yields) sched_yield();
+  passes = passes + 1;
+}
+END
+cat >"$work/train.cc" <<'END'
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+#include <unistd.h>
+extern "C" void cuStreamSynchronize(const volatile unsigned* flag, unsigned target, bool yields);
+volatile unsigned flag;  // of the GPU: how many steps it has done
+volatile unsigned sum;
+__attribute__((noinline)) void forward(unsigned step) {
+  volatile char work[12'000];
+  for (unsigned i = 0; i < sizeof work; ++i) work[i] = static_cast<char>(step + i);
+  sum = sum + work[step];
+}
+__attribute__((noinline)) void train(unsigned steps, bool yields) {
+  for (unsigned step = 1; step <= steps; ++step) {
+    forward(step);
+    cuStreamSynchronize(&flag, step, yields);
+  }
+}
+__attribute__((noinline)) void load_batch() { pause(); sum = sum + 1; }
+int main(int, char** arguments) {
+  const unsigned steps = std::atoi(arguments[1]);
+  const char rank = *std::getenv("RANK");
+  std::puts("ready");
+  std::fflush(stdout);
+  if (steps == 1 && rank == '0') load_batch();
+  if (steps > 1) {
+    std::thread([steps] {
+      while (flag < steps) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        flag = flag + 1;
+      }
+    }).detach();
+  }
+  train(steps, rank == '2');
+}
+END
+g++ -O2 -shared -fPIC -Wl,-soname,libcuda.so.1 -o "$work/libcuda.so.1" "$work/driver.cc"
+g++ -g -O2 -pthread -o "$work/train" "$work/train.cc" -L"$work" -l:libcuda.so.1 -Wl,-rpath,"$work"
+
+run --nproc_per_node 3 --hang_timeout 3 "$work/train" 1
+expect_exit 124
+expect_stderr 'rank 0 \(.*\) is the likely cause: asleep \(pause\) in load_batch.* for .*, while ranks 1, 2 waited'
+expect_stderr ' ranks 1, 2 \(.*\): waiting for its GPU \(cuStreamSynchronize\) in train.* \(train\.cc:[0-9]+\)'
+
+run --nproc_per_node 2 --hang_timeout 2 "$work/train" 200
+expect_exit 0
+expect_no_stderr 'has made progress'
+expect_no_process_left
