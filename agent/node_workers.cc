@@ -169,7 +169,7 @@ void NodeWorkers::on_hang_seen(std::chrono::duration<double> time, const Collect
     if (!shows_program(stack->second)) unread.push_back(process.pid);
     const auto& calls = seen.calls.at(process.rank);
     progress.places.push_back(
-        with_calls(place_with_stack(process.rank, stack->second, time), calls));
+        with_calls(place_with_stack(process.rank, stack->second, still_in_hang(time)), calls));
     add_calls(progress.calls, process.rank, calls);
   }
   aborts_.set_unread(std::move(unread));

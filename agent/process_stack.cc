@@ -31,9 +31,9 @@ StackJson json_of(const launcher::ProcessSample& sample) {
 }
 
 StackJson json_of(const launcher::GpuWait& wait) {
-  return {{"tid", wait.tid},       {"nccl", wait.in_nccl}, {"cpu", wait.cpu_seconds},
-          {"before", wait.before}, {"after", wait.after},  {"top", wait.top},
-          {"begin", wait.begin},   {"blocks", wait.blocks}};
+  return {{"tid", wait.tid},         {"nccl", wait.in_nccl},  {"process", wait.process_seconds},
+          {"cpu", wait.cpu_seconds}, {"before", wait.before}, {"after", wait.after},
+          {"top", wait.top},         {"begin", wait.begin},   {"blocks", wait.blocks}};
 }
 
 /// `type` of StackJson; `otherwise` if the member is missing or of another type.
@@ -90,13 +90,13 @@ ProcessStack stack_in(const StackJson& json) {
     return launcher::GpuWait{value_in(wait, "tid", 0),
                              value_in(wait, "nccl", false),
                              value_in(wait, "cpu", 0.0),
+                             value_in(wait, "process", 0.0),
                              value_in<std::uint64_t>(wait, "before", 0),
                              value_in<std::uint64_t>(wait, "after", 0),
                              value_in<std::uint64_t>(wait, "top", 0),
                              value_in<std::uint64_t>(wait, "begin", 0),
                              value_in<std::string>(wait, "blocks", "")};
   });
-  stack.cpu_seconds = value_in(json, "cpu", 0.0);
   stack.in_driver = value_in(json, "in_driver", false);
   return stack;
 }
@@ -159,7 +159,6 @@ std::string line_of(int pid, const ProcessStack& stack) {
   StackJson json = json_of(stack.sample);
   json["pid"] = pid;
   json["wait_channel"] = stack.wait_channel;
-  json["cpu"] = stack.cpu_seconds;
   json["in_driver"] = stack.in_driver;
   for (const launcher::GpuWait& wait : stack.waits) json["waits"].push_back(json_of(wait));
   for (const PythonFrame& frame : stack.python) {

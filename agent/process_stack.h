@@ -23,7 +23,6 @@ struct ProcessStack {
   PythonStack python;                        ///< empty: unknown, or it runs no Python
   std::vector<launcher::NativeCall> native;  ///< the innermost first; empty: unknown
   std::vector<launcher::GpuWait> waits;      ///< of all its threads
-  double cpu_seconds = 0;                    ///< of the process, as of its `waits`
   bool in_driver = false;                    ///< the main thread waits for its GPU
 };
 

@@ -10,6 +10,7 @@
 #include "agent/worker_env.h"
 #include "agent/worker_pids.h"
 #include "base/log.h"
+#include "launcher/gpu_wait_reader.h"
 
 namespace ddprun::agent {
 namespace {
@@ -40,13 +41,8 @@ void find_gpu_waits(const std::vector<launcher::ProcessUse>& before,
     if (is_busy && launcher::uses_gpu(now[i].pid)) request.pids.push_back(now[i].pid);
   }
   if (request.pids.empty()) return;
-  const ProcessStacks found = read_stacks(request);
-  for (launcher::ProcessUse& use : now) {
-    const auto waits = found.of.find(use.pid);
-    if (waits == found.of.end() || waits->second.waits.empty()) continue;
-    use.waits = waits->second.waits;
-    use.cpu_seconds = waits->second.cpu_seconds;
-  }
+  ProcessStacks found = read_stacks(request);
+  for (launcher::ProcessUse& use : now) use.waits = std::move(found.of[use.pid].waits);
 }
 
 }  // namespace

@@ -20,7 +20,7 @@
 #include <utility>
 
 #include "base/fd.h"
-#include "launcher/gpu_wait.h"
+#include "launcher/gpu_wait_reader.h"
 #include "launcher/native_stack.h"
 #include "launcher/process_use.h"
 #include "launcher/py_spy.h"
@@ -162,9 +162,8 @@ class Helper {
   void find_waits(pid_t pid) {
     ProcessStack& stack = stacks_[pid];
     stack.waits = launcher::gpu_waits(pid);
-    stack.cpu_seconds = launcher::use_of_process(pid).cpu_seconds;
-    stack.in_driver = std::ranges::any_of(
-        stack.waits, [pid](auto& wait) { return wait.tid == pid && !wait.in_nccl; });
+    stack.in_driver =
+        std::ranges::any_of(stack.waits, [pid](auto& wait) { return wait.tid == pid; });
   }
 
   static void write(const std::string& text) {

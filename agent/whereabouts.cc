@@ -83,19 +83,22 @@ rendezvous::WorkerPlace place_of(int rank, const launcher::ProcessSample& sample
   return place;
 }
 
-/// A worker may run for the last time a little after the beginning of a hang, which may be shorter
-/// than what else counts as long: half of it is enough.
 rendezvous::WorkerPlace place_with_stack(int rank, const ProcessStack& stack,
-                                         std::chrono::duration<double> quiet) {
-  const auto still = std::chrono::duration_cast<std::chrono::milliseconds>(quiet / 2);
-  rendezvous::WorkerPlace place =
-      place_of(rank, stack.sample, stack.python, std::min(still, kStandsStill));
+                                         std::chrono::milliseconds still) {
+  rendezvous::WorkerPlace place = place_of(rank, stack.sample, stack.python, still);
   if (const std::string call = gpu_call(stack); !call.empty() && place.kind != Kind::stopped) {
     place = waiting_for_gpu(std::move(place), call, stack.python);
   }
   const bool tells = stack.python.empty() && shows_program(stack) && place.kind != Kind::stopped;
   if (tells) place.what += native_text(stack.native);
   return place;
+}
+
+/// A worker may run for the last time a little after the beginning of a hang, which may be shorter
+/// than what else counts as long: half of it is enough.
+std::chrono::milliseconds still_in_hang(std::chrono::duration<double> quiet) {
+  const auto half = std::chrono::duration_cast<std::chrono::milliseconds>(quiet / 2);
+  return std::min(half, kStandsStill);
 }
 
 rendezvous::WorkerPlace with_calls(rendezvous::WorkerPlace place,

@@ -25,9 +25,12 @@ rendezvous::WorkerPlace place_of(int rank, const launcher::ProcessSample& sample
                                  std::chrono::milliseconds still = kStandsStill);
 
 /// The same with all that is known of its stack: a program without Python shows its own innermost
-/// function that has a line. No worker of its node has made progress for `quiet`.
+/// function that has a line.
 rendezvous::WorkerPlace place_with_stack(int rank, const ProcessStack& stack,
-                                         std::chrono::duration<double> quiet);
+                                         std::chrono::milliseconds still = kStandsStill);
+
+/// How long a worker has to have stood still in a hang in which none has made progress for `quiet`.
+std::chrono::milliseconds still_in_hang(std::chrono::duration<double> quiet);
 
 /// `place` of a worker that makes collective calls by `ddp`: in a call it waits for others,
 /// whatever it does meanwhile.

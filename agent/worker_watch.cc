@@ -3,15 +3,18 @@
 
 #include <chrono>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 
 #include <boost/asio/steady_timer.hpp>
 
+#include "agent/stack_helper.h"
 #include "agent/whereabouts.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "launcher/exit_status.h"
+#include "launcher/gpu_wait_reader.h"
 #include "launcher/process_sample.h"
 #include "launcher/py_spy.h"
 #include "launcher/worker_calls.h"
@@ -41,6 +44,23 @@ std::map<pid_t, PythonStack> stacks_of(const std::vector<WorkerWatch::Process>& 
   return stacks;
 }
 
+/// Those of the busy ones that only poll for their GPU.
+std::set<pid_t> waiting_for_gpus(const std::vector<WorkerWatch::Process>& processes,
+                                 const std::vector<launcher::ProcessSample>& samples) {
+  StackRequest request;
+  request.waits = true;
+  for (size_t i = 0; i < processes.size(); ++i) {
+    const pid_t pid = processes[i].pid;
+    if (samples[i].state == 'R' && launcher::uses_gpu(pid)) request.pids.push_back(pid);
+  }
+  std::set<pid_t> waiting;
+  if (request.pids.empty()) return waiting;
+  for (const auto& [pid, stack] : read_stacks(request).of) {
+    if (stack.in_driver) waiting.insert(pid);
+  }
+  return waiting;
+}
+
 /// First of all what the kernel says, as the other workers may begin to fail.
 WorkerWatch::Seen look_at(const std::vector<WorkerWatch::Process>& processes,
                           const std::string& program) {
@@ -51,10 +71,15 @@ WorkerWatch::Seen look_at(const std::vector<WorkerWatch::Process>& processes,
     calls.push_back(launcher::calls_of(process.pid, process.rank));
   }
   std::map<pid_t, PythonStack> stacks = stacks_of(processes, program);
+  const std::set<pid_t> in_driver = waiting_for_gpus(processes, samples);
   WorkerWatch::Seen seen;
   for (size_t i = 0; i < processes.size(); ++i) {
     const auto [rank, pid] = processes[i];
-    seen.places.push_back(with_calls(place_of(rank, samples[i], stacks[pid]), calls[i]));
+    ProcessStack stack;
+    stack.sample = samples[i];
+    stack.python = stacks[pid];
+    stack.in_driver = in_driver.contains(pid);
+    seen.places.push_back(with_calls(place_with_stack(rank, stack), calls[i]));
     add_calls(seen.calls, rank, calls[i]);
   }
   seen.places = grouped(seen.places);

@@ -53,6 +53,11 @@ std::uint64_t io_count(const std::string& text, const std::string& name) {
   return at == text.npos ? 0 : std::strtoull(text.c_str() + at + name.size(), nullptr, 10);
 }
 
+double cpu_between(const ProcessUse& before, const ProcessUse& now) {
+  if (before.waits.empty() || now.waits.empty()) return now.cpu_seconds - before.cpu_seconds;
+  return seconds_computed(before.waits, now.waits);
+}
+
 bool is_same(const ProcessUse& a, const ProcessUse& b) {
   return a.pid == b.pid && a.started == b.started;
 }
@@ -122,8 +127,7 @@ UseChange change_of(const std::vector<ProcessUse>& before, const std::vector<Pro
   UseChange change;
   change.work = !std::ranges::equal(before, now, is_same);
   for (size_t i = 0; i < now.size() && !change.work; ++i) {
-    const double cpu =
-        now[i].cpu_seconds - before[i].cpu_seconds - seconds_waited(before[i].waits, now[i].waits);
+    const double cpu = cpu_between(before[i], now[i]);
     const auto bytes = static_cast<double>(now[i].io_bytes - before[i].io_bytes);
     change.cpu = change.cpu || cpu > kCpuShare * seconds + kTick;
     change.work = bytes > kBytesPerSecond * seconds + kFewBytes;

@@ -21,7 +21,7 @@ struct ProcessUse {
   std::uint64_t resident = 0;       ///< bytes of memory now
   std::uint64_t io_bytes = 0;       ///< read and written; 0: unknown
   bool traced = false;              ///< by a debugger, which may have stopped it
-  std::vector<GpuWait> waits = {};  ///< of its threads, as of `cpu_seconds`; not looked for here
+  std::vector<GpuWait> waits = {};  ///< of its threads; not looked for here
 };
 
 /// Of one process, without io_bytes and `traced`; zeros if it has ended. Some 20 µs.
@@ -38,8 +38,8 @@ std::vector<ProcessUse> uses_below(pid_t root);
 
 /// The changes from one look at the processes to another, `seconds` later.
 struct UseChange {
-  bool cpu = false;  ///< one of them used a processor for more than a twentieth of the time, and
-                     ///< not in threads that wait for a GPU
+  bool cpu = false;   ///< one of them used a processor for more than a twentieth of the time, and
+                      ///< not in threads that wait for a GPU
   bool work = false;  ///< one read or wrote more than 16 KiB a second, or some began or ended
 };
 UseChange change_of(const std::vector<ProcessUse>& before, const std::vector<ProcessUse>& now,

@@ -233,8 +233,7 @@ TEST_CASE("what the helper says of a process is read line by line, the last one 
   stack.wait_channel = "futex_do_wait";
   stack.python = {{"load_batch", "/home/me/data.py", 41}, {"<module>", "/home/me/train.py", 9}};
   stack.native = {{"read", "read.c:26"}, {"", "libfoo.so"}};
-  stack.waits = {{9, true, 1.5, 3, 4, 0x7ffc'0000'8100, 0x7ffc'0000'0200, "0123abcd"}};
-  stack.cpu_seconds = 2.25;
+  stack.waits = {{9, true, 1.5, 2.5, 3, 4, 0x7ffc'0000'8100, 0x7ffc'0000'0200, "0123abcd"}};
   stack.in_driver = true;
   const std::string lines = line_of(7, {}) + line_of_note("no py-spy") + "garbage\n[]\n" +
                             line_of(7, stack) + line_of(8, {}) + "{\"pid\":9}";

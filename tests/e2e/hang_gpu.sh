@@ -33,7 +33,7 @@ extern "C" void cuStreamSynchronize(const volatile unsigned* flag, unsigned targ
 volatile unsigned flag;  // of the GPU: how many steps it has done
 volatile unsigned sum;
 __attribute__((noinline)) void forward(unsigned step) {
-  volatile char work[12'000];
+  volatile char work[24'000];
   for (unsigned i = 0; i < sizeof work; ++i) work[i] = static_cast<char>(step + i);
   sum = sum + work[step];
 }
@@ -46,6 +46,7 @@ __attribute__((noinline)) void train(unsigned steps, bool yields) {
 __attribute__((noinline)) void load_batch() { pause(); sum = sum + 1; }
 int main(int, char** arguments) {
   const unsigned steps = std::atoi(arguments[1]);
+  const char* const failure = arguments[2];  // a file: rank 2 fails when it is there
   const char rank = *std::getenv("RANK");
   std::puts("ready");
   std::fflush(stdout);
@@ -58,6 +59,11 @@ int main(int, char** arguments) {
       }
     }).detach();
   }
+  if (failure && rank == '2') {
+    while (access(failure, F_OK) != 0) usleep(20'000);
+    std::fputs("Watchdog caught collective operation timeout\n", stderr);
+    return 1;
+  }
   train(steps, rank == '2');
 }
 END
@@ -69,7 +75,25 @@ expect_exit 124
 expect_stderr 'rank 0 \(.*\) is the likely cause: asleep \(pause\) in load_batch.* for .*, while ranks 1, 2 waited'
 expect_stderr ' ranks 1, 2 \(.*\): waiting for its GPU \(cuStreamSynchronize\) in train.* \(train\.cc:[0-9]+\)'
 
-run --nproc_per_node 2 --hang_timeout 2 "$work/train" 200
+run --nproc_per_node 2 --hang_timeout 2 "$work/train" 160
 expect_exit 0
 expect_no_stderr 'has made progress'
+
+# A failure for want of a peer names it, too.
+start --nproc_per_node 3 "$work/train" 1 "$work/go"
+for rank in 0 1 2; do wait_for_stdout "^\[$rank\] ready"; done
+sleeper=$(worker_of 0)
+[ -r "/proc/$sleeper/sched" ] || skip "the kernel does not say how long a process has not run"
+cat >"$work/stands_still.py" <<'END'
+import os, re, sys
+def ran(pid): return float(re.search(r"se.exec_start *: *([0-9.]+)", open(f"/proc/{pid}/sched").read())[1])
+for cpu in os.sched_getaffinity(0):  # each has a clock of its own, of which ddprun reads one
+    os.sched_setaffinity(0, {cpu})
+    if ran("self") - ran(sys.argv[1]) < 5_500: sys.exit(1)
+END
+wait_until python3 "$work/stands_still.py" "$sleeper"
+touch "$work/go"
+finish
+expect_exit 1
+expect_stderr 'rank 0 \(.*\) is the likely cause: asleep \(pause\) for .*, while ranks 1, 2 waited'
 expect_no_process_left
