@@ -90,7 +90,12 @@ class NodeWorkers {
 
   /// As StackCollector::collect, of the workers that run.
   void collect_stacks(bool native, StackCollector::Done done) {
-    stacks_.collect(processes(), native, std::move(done));
+    progress_.begin_stops();
+    stacks_.collect(processes(), native,
+                    [this, done = std::move(done)](const CollectedStacks& collected) {
+                      progress_.end_stops();
+                      done(collected);
+                    });
   }
 
   /// Those that run.

@@ -31,7 +31,7 @@ std::uint64_t size_of(const std::vector<std::shared_ptr<const launcher::LogFile>
 /// Of processes whose CPU time is the only sign of progress: that of one which waits for its GPU is
 /// none.
 void find_gpu_waits(const std::vector<launcher::ProcessUse>& before,
-                    std::vector<launcher::ProcessUse>& now, double seconds) {
+                    std::vector<launcher::ProcessUse>& now, double seconds, bool stopped) {
   const launcher::UseChange change = launcher::change_of(before, now, seconds);
   if (change.work || !change.cpu) return;
   StackRequest request;
@@ -42,7 +42,10 @@ void find_gpu_waits(const std::vector<launcher::ProcessUse>& before,
   }
   if (request.pids.empty()) return;
   ProcessStacks found = read_stacks(request);
-  for (launcher::ProcessUse& use : now) use.waits = std::move(found.of[use.pid].waits);
+  for (size_t i = 0; i < now.size(); ++i) {
+    now[i].waits = std::move(found.of[now[i].pid].waits);
+    if (stopped) now[i].waits = without_sleeps(before[i].waits, std::move(now[i].waits));
+  }
 }
 
 }  // namespace
@@ -124,16 +127,17 @@ void ProgressMonitor::look_later() {
   });
 }
 
-/// While heartbeats come nothing is read.
+/// While heartbeats come nothing is read. What is stopped just now cannot be looked at.
 void ProgressMonitor::look() {
+  if (stops_ > 0) return look_later();
   if (watch_->has_beaten()) {
     before_.reset();
     return take(watch_->look({}, BootClock::now()));
   }
   Seen seen = {BootClock::now(), output_.bytes_read(), {}, {}};
   jobs_.run(
-      [seen = std::move(seen), files = output_.direct_files(), ranks = ranks_,
-       before = before_]() mutable {
+      [seen = std::move(seen), files = output_.direct_files(), ranks = ranks_, before = before_,
+       stopped = std::exchange(stopped_, false)]() mutable {
         seen.output += size_of(files);
         seen.uses = launcher::uses_below(getpid());
         for (const launcher::ProcessUse& use : seen.uses) {
@@ -144,7 +148,7 @@ void ProgressMonitor::look() {
         }
         if (before && before->output == seen.output) {
           const std::chrono::duration<double> time = seen.when - before->when;
-          find_gpu_waits(before->uses, seen.uses, time.count());
+          find_gpu_waits(before->uses, seen.uses, time.count(), stopped);
         }
         return std::move(seen);
       },
@@ -188,6 +192,11 @@ void ProgressMonitor::take(HangWatch::News news) {
   look_later();
   if (news == HangWatch::News::none) return;
   changed_(news == HangWatch::News::quiet, watch_->quiet_for());
+}
+
+void ProgressMonitor::begin_stops() {
+  ++stops_;
+  stopped_ = true;
 }
 
 std::string ProgressMonitor::statuses() const {

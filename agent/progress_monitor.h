@@ -49,6 +49,11 @@ class ProgressMonitor {
   void begin(std::map<pid_t, int> ranks, Changed changed);
   void end();
 
+  /// From now on this program stops workers for moments, in order to read their stacks; until as
+  /// many calls of the other.
+  void begin_stops();
+  void end_stops() { --stops_; }
+
   /// The last STATUS of each rank: "rank 0: step 12; rank 1: step 11"; empty: none.
   std::string statuses() const;
 
@@ -86,6 +91,9 @@ class ProgressMonitor {
   std::optional<ProgressPattern> pattern_;
   AsyncJobs jobs_;
   boost::asio::steady_timer timer_;
+
+  int stops_ = 0;         // that have begun and not ended
+  bool stopped_ = false;  // some since the last look
 
   // Of a round.
   std::shared_ptr<char> round_;  // nullptr: none runs

@@ -50,6 +50,14 @@ bool is_same_wait(const GpuWait& before, const GpuWait& now) {
   return same >= kFewestBlocks;
 }
 
+std::vector<GpuWait> without_sleeps(const std::vector<GpuWait>& before, std::vector<GpuWait> now) {
+  for (GpuWait& wait : now) {
+    const auto old = std::ranges::find(before, wait.tid, &GpuWait::tid);
+    if (old != before.end()) wait.before = old->after;
+  }
+  return now;
+}
+
 double seconds_computed(const std::vector<GpuWait>& before, const std::vector<GpuWait>& now) {
   double seconds = now.back().process_seconds - before.back().process_seconds;
   for (const GpuWait& wait : now) {

@@ -31,6 +31,10 @@ struct GpuWait {
 /// traces are in its stack: only the few calls of the polling itself leave theirs near its top.
 bool is_same_wait(const GpuWait& before, const GpuWait& now);
 
+/// `now`, of threads that this program itself has stopped since `before`: the sleeps until then do
+/// not count.
+std::vector<GpuWait> without_sleeps(const std::vector<GpuWait>& before, std::vector<GpuWait> now);
+
 /// The CPU time of a process between two looks, at each of which some of its threads waited:
 /// without that of those which waited all the time.
 double seconds_computed(const std::vector<GpuWait>& before, const std::vector<GpuWait>& now);

@@ -79,6 +79,18 @@ TEST_CASE("a thread that has slept, called something else or returned is in anot
   CHECK_FALSE(is_same_wait(before, now));
 }
 
+TEST_CASE("a thread that was stopped in order to read its stack has not slept by that") {
+  const std::vector<GpuWait> before = {wait_of_thread(11, 1)};
+  std::vector<GpuWait> now = {next_of(before[0], 2), wait_of_thread(12, 1)};
+  now[0].before += 2;
+  CHECK_FALSE(is_same_wait(before[0], now[0]));
+  now = without_sleeps(before, now);
+  CHECK(is_same_wait(before[0], now[0]));
+  block_at(now[0], kTop - 12'000) = 'x';
+  CHECK_FALSE(is_same_wait(before[0], now[0]));
+  CHECK(now[1].before == 7);
+}
+
 TEST_CASE("blocks of a stack are compared by their addresses") {
   const GpuWait before = wait_of_thread(11, 1);
   GpuWait now = next_of(before, 2);
