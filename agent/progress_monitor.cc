@@ -90,6 +90,7 @@ void ProgressMonitor::begin(std::map<pid_t, int> ranks, Changed changed) {
   reported_.clear();
   lines_.clear();
   before_.reset();
+  is_due_ = false;
   std::optional<HangWatch::Duration> limit;
   if (job_.hang_timeout.count() > 0) limit = job_.hang_timeout;
   watch_.emplace(limit, BootClock::now());
@@ -129,7 +130,8 @@ void ProgressMonitor::look_later() {
 
 /// While heartbeats come nothing is read. What is stopped just now cannot be looked at.
 void ProgressMonitor::look() {
-  if (stops_ > 0) return look_later();
+  is_due_ = stops_ > 0;
+  if (is_due_) return;
   if (watch_->has_beaten()) {
     before_.reset();
     return take(watch_->look({}, BootClock::now()));
@@ -197,6 +199,10 @@ void ProgressMonitor::take(HangWatch::News news) {
 void ProgressMonitor::begin_stops() {
   ++stops_;
   stopped_ = true;
+}
+
+void ProgressMonitor::end_stops() {
+  if (--stops_ == 0 && is_due_ && watch_) look();
 }
 
 std::string ProgressMonitor::statuses() const {

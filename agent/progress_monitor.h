@@ -52,7 +52,7 @@ class ProgressMonitor {
   /// From now on this program stops workers for moments, in order to read their stacks; until as
   /// many calls of the other.
   void begin_stops();
-  void end_stops() { --stops_; }
+  void end_stops();
 
   /// The last STATUS of each rank: "rank 0: step 12; rank 1: step 11"; empty: none.
   std::string statuses() const;
@@ -94,6 +94,7 @@ class ProgressMonitor {
 
   int stops_ = 0;         // that have begun and not ended
   bool stopped_ = false;  // some since the last look
+  bool is_due_ = false;   // a look, once they have ended
 
   // Of a round.
   std::shared_ptr<char> round_;  // nullptr: none runs
