@@ -54,6 +54,7 @@ struct Communicator {
   std::atomic<int> graphs = 0;  // that have calls of it
   std::atomic<bool> is_finalized = false;
   std::thread connector;
+  std::atomic<Communicator*> connecting_part = nullptr;  // is aborted with this
 
   ~Communicator();
 

@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <mutex>
 #include <unistd.h>
+#include <vector>
 
 #include "tests/collectives/fake_gpu/devices.h"
 #include "tests/collectives/fake_gpu/driver.h"
@@ -56,6 +57,19 @@ CUcontext primary_context(int device) {
   return context;
 }
 
+/// CU_STREAM_PER_THREAD. For ever.
+CUstream thread_stream(CUcontext context) {
+  thread_local CUstream streams[kMostDevices];
+  CUstream& stream = streams[context->device];
+  if (stream == nullptr) stream = new CUstream_st(context);
+  return stream;
+}
+
+/// The places of streams that were destroyed: as the real ones', their handles are given again,
+/// also while what they were given is under way.
+std::mutex free_mutex;
+std::vector<CUstream> free_streams;
+
 /// The process that has called cuInit(); 0: none.
 std::atomic<pid_t> user = 0;
 
@@ -66,8 +80,9 @@ CUcontext fake_gpu::current_context() {
 }
 
 CUstream fake_gpu::resolve(CUstream stream) {
-  if (stream != nullptr) return stream;
-  return current.empty() ? nullptr : current.back()->usual;
+  if (stream != nullptr && stream != CU_STREAM_PER_THREAD) return stream;
+  if (current.empty()) return nullptr;
+  return stream == nullptr ? current.back()->usual : thread_stream(current.back());
 }
 
 void fake_gpu::require_context(CUcontext context, const char* what) {
@@ -108,7 +123,16 @@ CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute /*what*/, CUdevice 
 }
 
 CUresult cuStreamGetCtx(CUstream stream, CUcontext* context) {
-  *context = stream->context;
+  const CUstream meant = resolve(stream);
+  if (meant == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  *context = meant->context;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamGetId(CUstream stream, unsigned long long* id) {
+  const CUstream meant = resolve(stream);
+  if (meant == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  *id = meant->id;
   return CUDA_SUCCESS;
 }
 
@@ -164,7 +188,14 @@ CUresult cuCtxGetStreamPriorityRange(int* lowest, int* highest) {
 
 CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned /*flags*/, int /*priority*/) {
   if (current.empty()) return CUDA_ERROR_INVALID_CONTEXT;
-  *stream = new CUstream_st(current.back());
+  const std::lock_guard lock(free_mutex);
+  if (free_streams.empty()) {
+    *stream = new CUstream_st(current.back());
+  } else {
+    *stream = free_streams.back();
+    free_streams.pop_back();
+    (*stream)->begin(current.back());
+  }
   return CUDA_SUCCESS;
 }
 
@@ -174,7 +205,9 @@ CUresult cuStreamCreate(CUstream* stream, unsigned flags) {
 
 CUresult cuStreamDestroy(CUstream stream) {
   require_context(stream->context, "a stream is destroyed");
-  delete stream;
+  stream->end();
+  const std::lock_guard lock(free_mutex);
+  free_streams.push_back(stream);
   return CUDA_SUCCESS;
 }
 
@@ -221,15 +254,14 @@ CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned /*flags*/) {
 CUresult cuEventQuery(CUevent event) {
   if (is_forbidden()) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   if (event->capture) return CUDA_ERROR_CAPTURED_EVENT;
+  if (!event->state) return CUDA_SUCCESS;
   const std::lock_guard lock(event->state->mutex);
-  return event->state->reached == event->state->recorded ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+  return event->state->reached ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
 CUresult cuEventSynchronize(CUevent event) {
   if (event->capture) return CUDA_ERROR_CAPTURED_EVENT;
-  std::unique_lock lock(event->state->mutex);
-  const unsigned number = event->state->recorded;
-  event->state->changed.wait(lock, [&] { return event->state->reached >= number; });
+  if (event->state) event->state->wait();
   return CUDA_SUCCESS;
 }
 

@@ -11,7 +11,7 @@
 //                        R:0: to connect
 //   FAKE_NCCL_REFUSE=R:N on rank R of any communicator the N-th call, from 1, is refused;
 //                        R:0: the rank itself, before it connects
-//   FAKE_NCCL_STUCK=R    rank R never connects
+//   FAKE_NCCL_STUCK=R    rank R never connects; part:R: rank R of a part
 //   FAKE_NCCL_BLOCK=R:N  on rank R of any communicator ncclGroupEnd() does not return from the N-th
 //                        launch, from 1
 //   FAKE_NCCL_TELL=1     prints each communicator's settings and number of ids, that one is split
@@ -49,7 +49,8 @@ namespace {
 
 thread_local int group_depth = 0;
 thread_local std::vector<std::shared_ptr<Communicator>> grouped;
-thread_local std::vector<ncclComm_t> aborted;  // in the group that is open
+thread_local std::vector<std::shared_ptr<Communicator>> connecting;  // blocking ones, in the group
+thread_local std::vector<ncclComm_t> aborted;                        // in the group that is open
 thread_local ncclResult_t group_error = ncclSuccess;
 std::mutex error_mutex;
 std::string last_error;
@@ -86,6 +87,18 @@ ncclComm_t make_rank(int size, int rank) {
   return handle;
 }
 
+void do_in_background(Communicator& self, std::function<void()> work) {
+  self.state = ncclInProgress;
+  if (self.connector.joinable()) self.connector.join();
+  self.connector = std::thread(std::move(work));
+}
+
+void connect_part(Communicator& whole, ncclComm_t part, const ncclUniqueId& id) {
+  whole.connecting_part = part->self.get();
+  if (!whole.is_aborted) part->self->connect(id);
+  whole.connecting_part = nullptr;
+}
+
 /// The part's id is made of the whole's: its members find each other by it.
 void split(Communicator& self, int color, int key, int number, ncclComm_t* made) {
   const std::vector<int> part = self.find_part(color, key);
@@ -101,7 +114,7 @@ void split(Communicator& self, int color, int key, int number, ncclComm_t* made)
     const std::string name =
         std::string(id.internal) + "_" + std::to_string(number) + "_" + std::to_string(color);
     std::memcpy(id.internal, name.data(), name.size());
-    handle->self->connect(id);
+    connect_part(self, handle, id);
     *made = handle;
   }
   self.state = ncclSuccess;
@@ -121,7 +134,7 @@ ncclUniqueId combine(const ncclUniqueId* ids, int count) {
 void meet_ranks(Communicator& self) {
   const std::vector<int> unmet = self.find_unmet();
   if (unmet.empty()) return;
-  (void)do_with_others(self, [&self, unmet] {
+  do_in_background(self, [&self, unmet] {
     if (self.meet(unmet)) {
       self.state = ncclSuccess;
     } else {
@@ -129,6 +142,21 @@ void meet_ranks(Communicator& self) {
       self.state = ncclRemoteError;
     }
   });
+}
+
+/// The end of a group that blocks: one thread may have calls of several ranks.
+ncclResult_t finish_blocking(const std::vector<std::shared_ptr<Communicator>>& all) {
+  for (const auto& self : all) meet_ranks(*self);
+  ncclResult_t result = ncclSuccess;
+  for (const auto& self : all) {
+    if (self->connector.joinable()) self->connector.join();
+    if (self->state == ncclSuccess) {
+      fake_gpu::put_into_stream(self);
+    } else {
+      result = self->state;
+    }
+  }
+  return result;
 }
 
 /// The rest finds each other by the names of those that are not there.
@@ -144,9 +172,19 @@ void shrink(Communicator& self, const std::vector<int>& excluded, ncclComm_t* ma
   if (is_gone(self.rank)) die("shrunk by a rank that is excluded");
   std::memcpy(id.internal, name.data(), name.size());
   ncclComm_t handle = make_rank(self.size - static_cast<int>(excluded.size()), place);
-  handle->self->connect(id);
+  connect_part(self, handle, id);
   *made = handle;
   self.state = ncclSuccess;
+}
+
+/// As the real one does unless it blocks: what CU_STREAM_PER_THREAD means is another stream there.
+void launch_in_thread(const std::shared_ptr<Communicator>& self) {
+  CUcontext context = nullptr;
+  cuCtxGetCurrent(&context);
+  std::thread([&] {
+    if (context != nullptr) cuCtxPushCurrent(context);
+    fake_gpu::put_into_stream(self);
+  }).join();
 }
 
 /// Waits for graphs, too, as the real one.
@@ -184,10 +222,10 @@ ncclResult_t refuse(const char* why) {
 }
 
 ncclResult_t do_with_others(Communicator& self, std::function<void()> work) {
-  self.state = ncclInProgress;
-  if (self.connector.joinable()) self.connector.join();
-  self.connector = std::thread(std::move(work));
-  return ncclInProgress;
+  do_in_background(self, std::move(work));
+  if (!self.is_blocking) return ncclInProgress;
+  self.connector.join();
+  return self.state;
 }
 
 ncclResult_t add(ncclComm_t handle, Call call) {
@@ -258,12 +296,14 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* handle, int size, ncclUniqueId i
   }
   *handle = make_rank(size, rank);
   Communicator& self = *(*handle)->self;
-  if (self.is_blocking) {
+  if (self.is_blocking && group_depth == 0) {
     self.connect(id);
     return self.state;
   }
   self.connector = std::thread([&self, id] { self.connect(id); });
-  return ncclInProgress;
+  if (!self.is_blocking) return ncclInProgress;
+  connecting.push_back((*handle)->self);
+  return ncclSuccess;
 }
 
 ncclResult_t ncclCommSplit(ncclComm_t handle, int color, int key, ncclComm_t* made,
@@ -300,7 +340,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t* state) {
   Communicator& self = *handle->self;
   *state = self.state;
   if (*state == ncclSuccess && self.questions > 0) {
-    if (--self.questions == 0) fake_gpu::put_into_stream(handle->self);
+    if (--self.questions == 0) launch_in_thread(handle->self);
     *state = ncclInProgress;
   }
   if (*state == ncclSuccess && self.is_finalized && self.under_way > 0) *state = ncclInProgress;
@@ -308,9 +348,12 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t* state) {
 }
 
 ncclResult_t ncclCommFinalize(ncclComm_t handle) {
-  handle->self->is_finalized = true;
+  Communicator& self = *handle->self;
+  self.is_finalized = true;
   fake_gpu::forget_registered(handle);
-  return ncclInProgress;
+  if (!self.is_blocking) return ncclInProgress;
+  while (self.under_way > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return ncclSuccess;
 }
 
 ncclResult_t ncclCommDestroy(ncclComm_t handle) {
@@ -323,6 +366,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t handle) {
 ncclResult_t ncclCommAbort(ncclComm_t handle) {
   if (handle->self->open_groups > 0) die("aborted what an open group has calls of");
   handle->self->is_aborted = true;
+  if (Communicator* const part = handle->self->connecting_part) part->is_aborted = true;
   if (group_depth > 0) {
     aborted.push_back(handle);
   } else {
@@ -344,15 +388,17 @@ ncclResult_t ncclGroupStart() {
 ncclResult_t ncclGroupEnd() {
   if (--group_depth > 0) return ncclSuccess;
   for (ncclComm_t handle : std::exchange(aborted, {})) free(handle);
+  for (const auto& self : connecting) self->connector.join();
+  connecting.clear();
   const ncclResult_t error = std::exchange(group_error, ncclSuccess);
   if (grouped.empty()) return error;
   bool is_in_progress = false;
+  std::vector<std::shared_ptr<Communicator>> blocking;
   for (const auto& self : std::exchange(grouped, {})) {
     while (is_call_chosen("FAKE_NCCL_BLOCK", self->rank, self->launches + 1)) ::pause();
     --self->open_groups;
     if (error == ncclSuccess && self->is_blocking) {
-      (void)self->meet(self->find_unmet());
-      fake_gpu::put_into_stream(self);
+      blocking.push_back(self);
     } else if (error == ncclSuccess) {
       self->questions = 2;
       meet_ranks(*self);
@@ -362,6 +408,7 @@ ncclResult_t ncclGroupEnd() {
       self->state = error;
     }
   }
+  if (!blocking.empty()) return finish_blocking(blocking);
   return is_in_progress ? ncclInProgress : error;
 }
 

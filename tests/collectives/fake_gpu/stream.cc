@@ -7,15 +7,18 @@ void CUctx_st::synchronize() {
   for (int left = works; left > 0; left = works) works.wait(left);
 }
 
-CUstream_st::CUstream_st(CUcontext of) : context(of), thread_([this] { work_off(); }) {}
+void CUstream_st::begin(CUcontext of) {
+  static std::atomic<unsigned long long> last_id = 0;
+  id = ++last_id;
+  context = of;
+  queue_ = std::make_shared<Queue>();
+  std::thread([queue = queue_, of] { queue->work_off(of); }).detach();
+}
 
-CUstream_st::~CUstream_st() {
-  {
-    const std::lock_guard lock(mutex_);
-    ends_ = true;
-    changed_.notify_all();
-  }
-  thread_.join();
+void CUstream_st::end() {
+  const std::lock_guard lock(queue_->mutex);
+  queue_->ends = true;
+  queue_->changed.notify_all();
 }
 
 void CUstream_st::give(fake_gpu::Work work) {
@@ -25,9 +28,9 @@ void CUstream_st::give(fake_gpu::Work work) {
     return;
   }
   ++context->works;
-  const std::lock_guard lock(mutex_);
-  works_.push_back(std::move(work));
-  changed_.notify_all();
+  const std::lock_guard lock(queue_->mutex);
+  queue_->works.push_back(std::move(work));
+  queue_->changed.notify_all();
 }
 
 CUresult CUstream_st::record(CUevent event) {
@@ -37,17 +40,8 @@ CUresult CUstream_st::record(CUevent event) {
     event->place = capture->given[this];
     return CUDA_SUCCESS;
   }
-  const auto state = event->state;
-  unsigned number = 0;
-  {
-    const std::lock_guard lock(state->mutex);
-    number = ++state->recorded;
-  }
-  give([state, number] {
-    const std::lock_guard lock(state->mutex);
-    state->reached = number;
-    state->changed.notify_all();
-  });
+  event->state = std::make_shared<fake_gpu::EventState>();
+  give([state = event->state] { state->reach(); });
   return CUDA_SUCCESS;
 }
 
@@ -61,40 +55,32 @@ CUresult CUstream_st::wait_for(CUevent event) {
     return CUDA_SUCCESS;
   }
   if (capture) return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
-  const auto state = event->state;
-  unsigned number = 0;
-  {
-    const std::lock_guard lock(state->mutex);
-    number = state->recorded;
-  }
-  give([state, number] {
-    std::unique_lock lock(state->mutex);
-    state->changed.wait(lock, [&] { return state->reached >= number; });
-  });
+  if (event->state) give([state = event->state] { state->wait(); });
   return CUDA_SUCCESS;
 }
 
 void CUstream_st::synchronize() {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return works_.empty() && !busy_; });
+  Queue& queue = *queue_;
+  std::unique_lock lock(queue.mutex);
+  queue.changed.wait(lock, [&] { return queue.works.empty() && !queue.busy; });
 }
 
-void CUstream_st::work_off() {
-  std::unique_lock lock(mutex_);
+void CUstream_st::Queue::work_off(CUcontext context) {
+  std::unique_lock lock(mutex);
   while (true) {
-    changed_.wait(lock, [&] { return ends_ || !works_.empty(); });
-    if (works_.empty()) return;
+    changed.wait(lock, [&] { return ends || !works.empty(); });
+    if (works.empty()) return;
     {
-      const fake_gpu::Work work = std::move(works_.front());
-      works_.pop_front();
-      busy_ = true;
+      const fake_gpu::Work work = std::move(works.front());
+      works.pop_front();
+      busy = true;
       lock.unlock();
       work();
     }
     --context->works;
     context->works.notify_all();
     lock.lock();
-    busy_ = false;
-    changed_.notify_all();
+    busy = false;
+    changed.notify_all();
   }
 }

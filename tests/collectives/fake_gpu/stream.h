@@ -16,12 +16,21 @@ namespace fake_gpu {
 
 using Work = std::function<void()>;
 
-/// How often an event was recorded, and how often a stream has come to that.
+/// One record of an event: whether its stream has come to that.
 struct EventState {
   std::mutex mutex;
   std::condition_variable changed;
-  unsigned recorded = 0;
-  unsigned reached = 0;
+  bool reached = false;
+
+  void reach() {
+    const std::lock_guard lock(mutex);
+    reached = true;
+    changed.notify_all();
+  }
+  void wait() {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [this] { return reached; });
+  }
 };
 
 /// The contents of a graph: the work in the order in which it was given, which no fork contradicts,
@@ -61,7 +70,7 @@ struct CUgraphExec_st : CUgraph_st {};
 
 struct CUevent_st {
   CUcontext context = nullptr;
-  std::shared_ptr<fake_gpu::EventState> state = std::make_shared<fake_gpu::EventState>();
+  std::shared_ptr<fake_gpu::EventState> state;  // null: it was not recorded
   // Of the record before, if that was captured.
   std::shared_ptr<fake_gpu::Capture> capture;
   CUstream recorder = nullptr;
@@ -72,12 +81,15 @@ struct CUevent_st {
 /// any order.
 struct CUstream_st {
  public:
-  explicit CUstream_st(CUcontext of);
+  explicit CUstream_st(CUcontext of) { begin(of); }
   CUstream_st(const CUstream_st&) = delete;
   CUstream_st& operator=(const CUstream_st&) = delete;
+  ~CUstream_st() = delete;
 
-  /// Does all that was given first.
-  ~CUstream_st();
+  void begin(CUcontext of);
+
+  /// Another stream may begin at this place, while what was given goes on.
+  void end();
 
   /// Now, or whenever the graph is launched, if it is captured.
   void give(fake_gpu::Work work);
@@ -85,16 +97,20 @@ struct CUstream_st {
   CUresult wait_for(CUevent event);
   void synchronize();
 
-  CUcontext context;
+  CUcontext context = nullptr;
   std::shared_ptr<fake_gpu::Capture> capture;
+  unsigned long long id = 0;  // no other stream's
 
  private:
-  void work_off();
+  struct Queue {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::deque<fake_gpu::Work> works;
+    bool busy = false;
+    bool ends = false;
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<fake_gpu::Work> works_;
-  bool busy_ = false;
-  bool ends_ = false;
-  std::thread thread_;
+    void work_off(CUcontext context);
+  };
+
+  std::shared_ptr<Queue> queue_;
 };
