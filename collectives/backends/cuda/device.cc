@@ -107,6 +107,13 @@ void DeviceEvents::give_back(std::unique_ptr<DeviceEvent> event) {
   free_.push_back(std::move(event));
 }
 
+std::optional<unsigned long long> number_of(CUstream stream) {
+  unsigned long long number = 0;
+  const auto get = cuda().cuStreamGetId;
+  if (get == nullptr || get(stream, &number) != CUDA_SUCCESS) return std::nullopt;
+  return number;
+}
+
 bool is_capturing(CUstream stream) {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   // The error is ignored: this is the legacy default stream and another stream is being captured.

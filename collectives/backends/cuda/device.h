@@ -4,6 +4,7 @@
 #include <cuda.h>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 namespace ddp::internal {
@@ -94,6 +95,10 @@ class DeviceEvents {
   std::mutex mutex_;
   std::vector<std::unique_ptr<DeviceEvent>> free_;
 };
+
+/// The number of the stream, which is no other's: a handle may be that of one that is destroyed and
+/// still has work, and then of a new one. nullopt: the driver tells none.
+std::optional<unsigned long long> number_of(CUstream stream);
 
 /// Whether the stream is being captured into a graph.
 bool is_capturing(CUstream stream);

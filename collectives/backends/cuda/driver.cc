@@ -25,6 +25,7 @@ Cuda load_cuda() {
   void* const library = open_driver();
   Cuda table;
   DDP_CUDA_FUNCTIONS(DDP_FIND_FUNCTION)
+  find_optional(table.cuStreamGetId, library, "cuStreamGetId");
   const CUresult result = table.cuInit(0);
   if (result == CUDA_SUCCESS) return table;
   if (result == CUDA_ERROR_NO_DEVICE) refuse_without_gpu();

@@ -49,6 +49,9 @@ namespace ddp::internal {
 /// driver's handles of streams and events are those of the CUDA runtime, too.
 struct Cuda {
   DDP_CUDA_FUNCTIONS(DDP_FUNCTION_POINTER)
+
+  // Null before CUDA 12; headers before it do not declare it.
+  CUresult (*cuStreamGetId)(CUstream stream, unsigned long long* id) = nullptr;
 };
 
 /// The loaded driver. Throws ddp::Error of kind usage that says what is missing (the library, one

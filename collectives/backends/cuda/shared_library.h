@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <dlfcn.h>
 #include <optional>
 #include <string>
 
@@ -20,6 +21,12 @@ void* open_library(const char* file, const char* advice);
 
 /// dlsym(); throws as refuse_gpu_buffers().
 void* find_function(void* library, const char* name);
+
+/// Null where the library has none of that name.
+template <class F>
+void find_optional(F*& function, void* library, const char* name) {
+  function = reinterpret_cast<F*>(::dlsym(library, name));
+}
 
 /// For a list of functions X(name): declares a pointer for each, or looks each of them up in
 /// `library` and sets it in `table`. Names of cuda.h are macros for today's version of a function,

@@ -120,9 +120,9 @@ class NcclBackend : public Backend {
   std::optional<std::chrono::milliseconds> timeout_;  // that was set after the group was made
   std::optional<NcclCalls> calls_;
   std::optional<NcclWatch> watch_;
-  std::optional<DeviceEvent> begin_event_;  // of the call that is being enqueued
-  std::shared_ptr<NcclCall> last_;          // that no graph has; null: there was none
-  CUstream last_stream_ = nullptr;          // of that; it may be gone
+  std::optional<DeviceEvent> begin_event_;         // of the call that is being enqueued
+  std::shared_ptr<NcclCall> last_;                 // that no graph has; null: there was none
+  std::optional<unsigned long long> last_stream_;  // the number of its stream
   std::uint64_t issued_ = 0;
 };
 
@@ -198,11 +198,13 @@ std::shared_ptr<AsyncCall> NcclBackend::begin_in_stream(const Task& task) {
 
 /// In the caller's stream where that is asked for: to another stream and back takes a GPU 5 us. But
 /// calls of a graph, and of a group, which are ordered only at its end, are in the communicator's
-/// stream. If the caller's stream is being captured, that becomes part of the capture, a fork in
-/// the graph, and AsyncCall::wait() joins it.
+/// stream; so are those in CU_STREAM_PER_THREAD, which is another stream in the thread in which
+/// NCCL launches them. If the caller's stream is being captured, that becomes part of the capture,
+/// a fork in the graph, and AsyncCall::wait() joins it.
 std::shared_ptr<AsyncCall> NcclBackend::enqueue(const Task& task, bool in_stream) {
   if (!communicator_) connect(device_for(task));
-  const bool stays = in_stream && !NcclGroup::is_open() && !is_capturing(task.stream);
+  const bool stays = in_stream && task.stream != CU_STREAM_PER_THREAD && !NcclGroup::is_open() &&
+                     !is_capturing(task.stream);
   const auto call = launch(task, stays ? task.stream : communicator_->stream());
   return std::make_shared<NcclAsyncCall>(communicator_, call, task.stream, !stays);
 }
@@ -234,7 +236,9 @@ void NcclBackend::order(const Task& task, CUstream stream, bool is_captured) {
     begin_event_->record(task.stream);
     begin_event_->make_wait(stream);
   }
-  if (last_ && last_stream_ != stream && !is_captured) last_->make_wait(stream);
+  if (is_captured || !last_) return;
+  const auto number = number_of(stream);
+  if (!number || number != last_stream_) last_->make_wait(stream);
 }
 
 void NcclBackend::end_launch(const std::shared_ptr<NcclCall>& call, CUstream stream) {
@@ -243,7 +247,7 @@ void NcclBackend::end_launch(const std::shared_ptr<NcclCall>& call, CUstream str
   watch_->add(call);
   if (call->is_captured()) return;
   last_ = call;
-  last_stream_ = stream;
+  last_stream_ = number_of(stream);
 }
 
 std::string NcclBackend::where(const Task& task) const {

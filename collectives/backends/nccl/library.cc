@@ -8,12 +8,6 @@
 namespace ddp::internal {
 namespace {
 
-/// Null where the library has none of that name.
-template <class F>
-void find_optional(F*& function, void* library, const char* name) {
-  function = reinterpret_cast<F*>(::dlsym(library, name));
-}
-
 int version_of(const Nccl& table) {
   int version = 0;
   table.ncclGetVersion(&version);
