@@ -1,55 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/failure/abort_limit.h"
 
-#include <algorithm>
-#include <unistd.h>
-#include <utility>
-
-#include "collectives/crash/crash_report.h"
-#include "collectives/errors.h"
-#include "collectives/signal_masked_thread.h"
-#include "ddp/error.h"
+#include "collectives/time_limit.h"
 
 namespace ddp::internal {
 
-std::chrono::milliseconds limit_of_abort(std::chrono::milliseconds timeout) {
-  using std::chrono::seconds;
-  return std::clamp<std::chrono::milliseconds>(timeout, seconds(5), seconds(60));
-}
-
-void end_process(const std::string& error) {
-  constexpr int kExitCode = 124;  // as of timeout(1)
-  print(error + "\n");
-  if (begin_crash_report()) {
-    write_crash_report(error, error + "\n");
-    finish_crash_report();
-  }
-  ::_exit(kExitCode);
-}
-
-AbortLimit::AbortLimit(std::string of, std::chrono::milliseconds timeout)
-    : of_(std::move(of)), limit_(limit_of_abort(timeout)) {
-  try {
-    thread_ = signal_masked_thread([this] { watch(); });
-  } catch (const Error&) {  // NOLINT(bugprone-empty-catch): there is no limit without a thread
-  }
-}
-
-AbortLimit::~AbortLimit() {
-  {
-    const std::lock_guard lock(mutex_);
-    is_over_ = true;
-    changed_.notify_all();
-  }
-  if (thread_.joinable()) thread_.join();
-}
-
-void AbortLimit::watch() {
-  std::unique_lock lock(mutex_);
-  if (changed_.wait_for(lock, limit_, [this] { return is_over_; })) return;
-  end_process(of_ + " did not end within " + name_time(limit_) +
-              " after they were aborted, as they do not while a CUDA graph has some: ending the "
-              "process");
-}
+AbortLimit::AbortLimit(const std::string& of, std::chrono::milliseconds timeout)
+    : EndLimit(of + " did not end within " + name_time(limit_of_abort(timeout)) +
+                   " after they were aborted, as they do not while a CUDA graph has some: ending "
+                   "the process",
+               limit_of_abort(timeout)) {}
 
 }  // namespace ddp::internal

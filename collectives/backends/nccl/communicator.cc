@@ -10,11 +10,14 @@
 #include "collectives/backends/nccl/config.h"
 #include "collectives/backends/nccl/group.h"
 #include "collectives/backends/nccl/library.h"
+#include "collectives/crash/end_limit.h"
 #include "collectives/errors.h"
 #include "collectives/time_limit.h"
 
 namespace ddp::internal {
 namespace {
+
+using std::chrono::milliseconds;
 
 constexpr const char* kWhere = "while connecting through NCCL";
 constexpr const char* kPart = "while a part of the group connects through NCCL";
@@ -30,6 +33,18 @@ struct KeptUntilAborted {
   std::shared_ptr<void> owner;
   std::promise<void> aborted;
 };
+
+/// For a function of NCCL that need not return, as it does not while another rank does not come and
+/// NCCL_COMM_BLOCKING is 1: ends the process, where no watchdog would.
+void limit_nccl(std::optional<EndLimit>& limit, const GroupContext& context, milliseconds timeout,
+                const std::string& where) {
+  const milliseconds more = limit_of_abort(timeout);
+  const Error error = own_error(
+      context, ErrorKind::timed_out,
+      " timed out after " + name_time(timeout) + " waiting for the other ranks " + where +
+          ". NCCL did not return within another " + name_time(more) + ": ending the process");
+  limit.emplace(error.what(), timeout + more);
+}
 
 /// An error of NCCL, thrown from the calls of launch().
 struct FailedCall {
@@ -81,12 +96,15 @@ void NcclCommunicator::connect_together(std::span<const std::shared_ptr<NcclComm
   if (const auto result = nccl().ncclGetUniqueId(&id); result != ncclSuccess) {
     throw Error(ranks.front()->fail(kWhere, result));
   }
+  std::optional<EndLimit> limit;
+  limit_nccl(limit, ranks.front()->context_, ranks.front()->timeout_, kWhere);
   NcclGroup::run([&] {
     for (const auto& rank : ranks) {
       const OnDevice here(rank->device_);
       rank->begin_to_connect({&id, 1});
     }
   });
+  limit.reset();
   const auto began = std::chrono::steady_clock::now();
   // All of them are polled each time: if one fails, those before it wait for it.
   poll_until([&] {
@@ -152,6 +170,8 @@ void NcclCommunicator::begin_to_connect(std::span<ncclUniqueId> ids) {
   ncclConfig_t config = make_config(context_.nccl);
   ncclResult_t result = ncclSuccess;
   {
+    std::optional<EndLimit> limit;
+    if (!is_watched()) limit_nccl(limit, context_, timeout_, kWhere);
     const std::lock_guard lock(handle_mutex_);
     throw_if_failed();
     result = ids.size() == 1
@@ -162,14 +182,14 @@ void NcclCommunicator::begin_to_connect(std::span<ncclUniqueId> ids) {
   if (result != ncclSuccess && result != ncclInProgress) throw Error(fail(kWhere, result));
 }
 
-/// Asks NCCL for something else than a call of the group, for which a watcher would see to the
-/// timeout, and waits until it is done.
-void NcclCommunicator::request(const std::string& where,
+void NcclCommunicator::request(const std::string& where, bool is_call,
                                const std::function<ncclResult_t(ncclComm_t)>& ask) {
   const OnDevice here(device_);
   const auto began = std::chrono::steady_clock::now();
   ncclResult_t result = ncclSuccess;
   {
+    std::optional<EndLimit> limit;
+    if (!is_call) limit_nccl(limit, context_, timeout_, where);
     const std::lock_guard lock(handle_mutex_);
     throw_if_failed();
     result = ask(handle_);
@@ -184,7 +204,7 @@ void NcclCommunicator::request(const std::string& where,
 
 void NcclCommunicator::split(int color, int key, NcclCommunicator* part) {
   ncclConfig_t config = make_config(context_.nccl);
-  request(kPart, [&](ncclComm_t whole) {
+  request(kPart, false, [&](ncclComm_t whole) {
     return nccl().ncclCommSplit(whole, color, key, &part_, &config);
   });
   if (part != nullptr) part->take(std::exchange(part_, nullptr));
@@ -192,7 +212,7 @@ void NcclCommunicator::split(int color, int key, NcclCommunicator* part) {
 
 void NcclCommunicator::shrink(std::vector<int> excluded, NcclCommunicator& part) {
   ncclConfig_t config = make_config(context_.nccl);
-  request(kPart, [&](ncclComm_t whole) {
+  request(kPart, false, [&](ncclComm_t whole) {
     return nccl().ncclCommShrink(whole, excluded.data(), static_cast<int>(excluded.size()), &part_,
                                  &config, kDefaultShrink);
   });
@@ -203,7 +223,7 @@ NcclCommunicator::Registration NcclCommunicator::register_memory(void* memory, s
   Registration made;
   const bool has_windows = nccl().ncclCommWindowRegister != nullptr;
   const bool is_apart = context_.store != nullptr || context_.size == 1;
-  request("while memory is registered with NCCL", [&](ncclComm_t handle) {
+  request("while memory is registered with NCCL", true, [&](ncclComm_t handle) {
     if (!has_windows || !is_apart) {
       return nccl().ncclCommRegister(handle, memory, bytes, &made.handle);
     }

@@ -124,7 +124,11 @@ class NcclCommunicator : public std::enable_shared_from_this<NcclCommunicator> {
   std::vector<ncclUniqueId> read_ids(int each);
   void meet_ranks();
   void begin_to_connect(std::span<ncclUniqueId> ids);
-  void request(const std::string& where, const std::function<ncclResult_t(ncclComm_t)>& ask);
+
+  /// Asks NCCL for something that is not in the stream, and waits until it is done. Only of a call
+  /// of the group a watcher knows.
+  void request(const std::string& where, bool is_call,
+               const std::function<ncclResult_t(ncclComm_t)>& ask);
   ncclResult_t state();
   void throw_if_failed() const;
   void take(ncclComm_t connected);

@@ -7,9 +7,11 @@
 #include <ddp/distributed_data_parallel.h>
 #include <ddp/process_group.h>
 #include <map>
+#include <optional>
 #include <stdexcept>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 
 #include "tests/collectives/backends/nccl/device_floats.h"
@@ -167,6 +169,37 @@ void bits() {
   data.expect(sum_of_ranks(group), "the same bits");
 }
 
+/// A call comes after those before it in whatever streams they are: also in one that is gone, whose
+/// handle another has now, and in those of threads, which have one handle.
+void passing_streams() {
+  ProcessGroup group = join_on({});
+  use_device(own_device());
+  Floats data(make_stream(), own(group));
+  group.all_reduce(data.span());
+  const auto sum = sum_of_ranks(group);
+  const auto expect_order = [&](const char* what, CUstream first, const auto& make_second) {
+    data.write(own(group));
+    DRIVER(cuStreamSynchronize, data.span().stream);
+    std::optional<Gate> gate;
+    std::thread([&] {
+      use_device(own_device());
+      gate.emplace(first);
+      group.all_reduce(DeviceSpan<float>{data.span().data, kCount, first});
+    }).join();
+    const CUstream second = make_second();
+    group.all_reduce(DeviceSpan<float>{data.span().data, kCount, second}, ddp::ReduceOp::max);
+    gate->open();
+    DRIVER(cuCtxSynchronize);
+    data.expect(sum, what);
+  };
+  expect_order("streams of threads", CU_STREAM_PER_THREAD, [] { return CU_STREAM_PER_THREAD; });
+  const CUstream gone = make_stream();
+  expect_order("a stream that is gone", gone, [&] {
+    DRIVER(cuStreamDestroy, gone);
+    return make_stream();
+  });
+}
+
 /// How often this thread sleeps in so many calls. The stream is held up, so that nothing runs
 /// beside the thread.
 long sleeps_in(ProcessGroup& group, const Floats& data, int calls) {
@@ -206,6 +239,13 @@ void impatient() {
   if (group.rank() == 1) ::pause();
   const Floats data(make_stream(), own(group));
   group.all_reduce(data.span());
+}
+
+/// NCCL may not connect the group, or a part of it.
+void connect() {
+  ProcessGroup group =
+      ddp::init_process_group({.backend = "nccl", .timeout = limit, .device = own_device()});
+  auto part = group.split(0);
 }
 
 /// A graph that has a call of the group until the process ends.
@@ -262,8 +302,10 @@ const std::map<std::string, Scenario> kScenarios = {
     {"eager", eager},
     {"parts", parts},
     {"bits", bits},
+    {"passing-streams", passing_streams},
     {"spin", spin},
     {"impatient", impatient},
+    {"connect", connect},
     {"keep-graph", keep_graph},
     {"throw-beside-graph", throw_beside_graph},
     {"calls", calls},

@@ -87,6 +87,11 @@ TEST_CASE("a reduction of bits waits for nothing else on the device", "[gpu]") {
   check_places(2, "bits");
 }
 
+TEST_CASE("a call comes after those in other streams, of threads or gone", "[gpu]") {
+  if (!are_enough(2)) return;
+  check_places(2, "passing-streams");
+}
+
 TEST_CASE("a call that NCCL launches soon does not put its thread to sleep") {
   check_places(1, "spin");
 }
@@ -112,6 +117,31 @@ TEST_CASE("an NCCL that blocks the caller of a call ends in exit code 124") {
   INFO(ended.output);
   CHECK(ended.code == 124);
   CHECK(contains(ended.output, " in #2 all_reduce sum float32[1000]"));
+}
+
+TEST_CASE("an NCCL that does not return while ranks connect, or a part's, ends in exit code 124") {
+  const LiveStore store;
+  const LiveStore other_store;
+  const auto start = [](int rank, const LiveStore& of, const std::string& stuck) {
+    Variables all = on_gpu({{"FAKE_NCCL_STUCK", stuck}, {"NCCL_COMM_BLOCKING", "1"}});
+    all.merge(place(rank, 2, of.port()));
+    return Rank({program_path("device_places"), "connect", "1500"}, all);
+  };
+  const Rank first = start(0, store, "1");
+  const Rank first_of_part = start(0, other_store, "part:1");
+  Rank stuck = start(1, store, "1");
+  Rank stuck_in_part = start(1, other_store, "part:1");
+  for (Rank* const rank : {&stuck, &stuck_in_part}) {
+    const Ended ended = rank->wait();
+    const std::string what = rank == &stuck ? "while" : "while a part of the group";
+    INFO(ended.output);
+    CHECK(ended.code == 124);
+    CHECK(
+        contains(ended.output, "ddp: rank 1 timed out after 1500 ms waiting for the other ranks " +
+                                   what + (rank == &stuck ? " connecting" : " connects") +
+                                   " through NCCL. NCCL did not return within another 5 s: "
+                                   "ending the process\n"));
+  }
 }
 
 TEST_CASE("a failure while a graph has calls of the group ends in exit code 124") {
