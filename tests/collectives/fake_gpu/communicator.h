@@ -44,6 +44,7 @@ struct Communicator {
   std::vector<char> met;      // by rank: whether both have made one
   std::atomic<bool> is_aborted = false;
   std::atomic<ncclResult_t> state = ncclInProgress;
+  CUcontext context = nullptr;             // where calls were made
   std::vector<Call> calls;                 // launched, but not yet in the stream
   std::vector<std::vector<char>> factors;  // of reductions that were created; empty: destroyed
   std::atomic<int> questions = 0;          // until they are

@@ -177,14 +177,18 @@ void shrink(Communicator& self, const std::vector<int>& excluded, ncclComm_t* ma
   self.state = ncclSuccess;
 }
 
-/// As the real one does unless it blocks: what CU_STREAM_PER_THREAD means is another stream there.
-void launch_in_thread(const std::shared_ptr<Communicator>& self) {
-  CUcontext context = nullptr;
-  cuCtxGetCurrent(&context);
-  std::thread([&] {
-    if (context != nullptr) cuCtxPushCurrent(context);
+/// The real one does it in a thread of its own unless it blocks, where CU_STREAM_PER_THREAD is
+/// another stream. Any thread may ask for the communicator's state, but the null stream is that of
+/// its device.
+void launch(const std::shared_ptr<Communicator>& self) {
+  const auto put = [&] {
+    CUcontext context = self->context;
+    cuCtxPushCurrent(context);
     fake_gpu::put_into_stream(self);
-  }).join();
+    cuCtxPopCurrent(&context);
+  };
+  if (self->calls.front().stream != CU_STREAM_PER_THREAD) return put();
+  std::thread(put).join();
 }
 
 /// Waits for graphs, too, as the real one.
@@ -235,6 +239,7 @@ ncclResult_t add(ncclComm_t handle, Call call) {
     grouped.push_back(handle->self);
     ++self.open_groups;
   }
+  cuCtxGetCurrent(&self.context);
   if (is_refused(self.rank, ++self.asked)) return refuse("made to be refused");
   self.calls.push_back(std::move(call));
   if (group_depth > 0) return ncclSuccess;
@@ -340,7 +345,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t* state) {
   Communicator& self = *handle->self;
   *state = self.state;
   if (*state == ncclSuccess && self.questions > 0) {
-    if (--self.questions == 0) launch_in_thread(handle->self);
+    if (--self.questions == 0) launch(handle->self);
     *state = ncclInProgress;
   }
   if (*state == ncclSuccess && self.is_finalized && self.under_way > 0) *state = ncclInProgress;
