@@ -180,8 +180,9 @@ class ModuleReducer {
           "ddp: forward() after a backward() that threw before all gradients were computed: "
           "gradients would not be averaged any more; make a new DistributedDataParallel");
     }
-    check_stream("forward()");
-    if (syncs_buffers_ && !buffers_.empty()) model_.broadcast_buffers();
+    const bool broadcasts = syncs_buffers_ && !buffers_.empty();
+    if (broadcasts || c10::GradMode::is_enabled()) check_stream("forward()");
+    if (broadcasts) model_.broadcast_buffers();
     syncs_buffers_ = c10::GradMode::is_enabled() && model_.is_averaging();
   }
 
@@ -290,8 +291,8 @@ class ModuleReducer {
 
   /// Autograd has computed all gradients.
   void finish() {
-    finishes_ = false;
     check_stream("backward()");
+    finishes_ = false;
     const at::NoGradGuard no_grad;
     for (std::size_t p = 0; finds_unused_ && p < parameters_.size(); ++p) {
       if (!ready_[p]) contribute_unused(p);
@@ -348,7 +349,8 @@ inline std::vector<std::size_t> rows(const ::torch::nn::Module& module) {
 ///
 /// After a backward() that threw before all gradients were computed, make a new one: forward() then
 /// throws (usage). On a CUDA device all passes use the stream that is current when this is made:
-/// forward() and backward() in another one throw (usage), and after the latter make a new one.
+/// forward() and backward() in another one throw (usage), and after the latter make a new one. A
+/// forward pass without gradients may be in any stream if it gives the ranks no buffers.
 ///
 /// The group, which may be moved, must outlive this object; the module's parameters and buffers
 /// must not be replaced, moved to a device or get another dtype. Thread: one at a time.
