@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// What ShmCollectives says of calls that differ, and of data that a rank has not taken.
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "collectives/backends/agreed_error.h"
+#include "collectives/backends/rank_status.h"
+#include "collectives/backends/shm/collectives.h"
+#include "collectives/errors.h"
+
+namespace ddp::internal {
+
+/// All ranks wait until each has told its call, or that is told for it. Whose connection has ended
+/// before there is an agreed error tells none. (All others tell theirs when they fail by the error,
+/// but may be past the call, and busy.)
+void ShmCollectives::fail(const Call& call, const ShmMismatch& found) {
+  const std::string other = name_ranks({context_.named(found.rank)});
+  const std::string text = difference({found.ours}, {found.theirs}, other).value_or("");
+  const std::vector<int> ended = ended_ranks();
+  const Error error = agree_on(context_, "in " + describe(call), ErrorKind::mismatch, text);
+  const std::string own = own_error(context_, ErrorKind::mismatch, " " + text).what();
+  if (error.what() == own && is_whole_) tell_calls_of_others(found.round, ended);
+  throw Error(error);
+}
+
+std::vector<int> ShmCollectives::ended_ranks() const {
+  std::vector<int> ended;
+  for (int other = 0; other < context_.size; ++other) {
+    if (watch_ && watch_->has_ended(other)) ended.push_back(other);
+  }
+  return ended;
+}
+
+void ShmCollectives::tell_calls_of_others(std::uint64_t round,
+                                          const std::vector<int>& ended) const {
+  std::vector<std::pair<std::string, std::string>> statuses;
+  for (int other = 0; other < context_.size; ++other) {
+    if (other == context_.rank) continue;
+    if (const Call* const theirs = rounds_.call_of(other, round)) {
+      statuses.emplace_back(status_key(context_, other), status_at(*theirs));
+    } else if (std::ranges::count(ended, other) > 0) {
+      statuses.emplace_back(status_key(context_, other), kNotAnswering);
+    }
+  }
+  try {
+    context_.store->multi_set(statuses);
+  } catch (const Error&) {
+    // The store is lost: there is only what two ranks saw.
+  }
+}
+
+std::optional<ShmCollectives::Untaken> ShmCollectives::find_untaken() const {
+  for (const int other : ended_ranks()) {
+    for (const Call& call : rounds_.calls_after(other)) {
+      if (sends_in(call, other)) return Untaken{context_.named(other), call};
+    }
+  }
+  return std::nullopt;
+}
+
+bool ShmCollectives::sends_in(const Call& call, int to) const {
+  if (!has_root(call.operation)) return false;
+  const int sender_or_root = is_from_root(call.operation) ? context_.rank : to;
+  return call.root == context_.named(sender_or_root);
+}
+
+}  // namespace ddp::internal
