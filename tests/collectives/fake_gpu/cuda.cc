@@ -57,18 +57,24 @@ CUcontext primary_context(int device) {
   return context;
 }
 
-/// CU_STREAM_PER_THREAD. For ever.
+/// Streams stay for ever. The places of those that were destroyed: as the real ones', their handles
+/// are given again, also while what they were given is under way.
+std::mutex streams_mutex;
+std::vector<CUstream>& all_streams = *new std::vector<CUstream>;
+std::vector<CUstream> free_streams;
+
+CUstream make_stream(CUcontext context) {
+  const std::lock_guard lock(streams_mutex);
+  return all_streams.emplace_back(new CUstream_st(context));
+}
+
+/// CU_STREAM_PER_THREAD.
 CUstream thread_stream(CUcontext context) {
   thread_local CUstream streams[kMostDevices];
   CUstream& stream = streams[context->device];
-  if (stream == nullptr) stream = new CUstream_st(context);
+  if (stream == nullptr) stream = make_stream(context);
   return stream;
 }
-
-/// The places of streams that were destroyed: as the real ones', their handles are given again,
-/// also while what they were given is under way.
-std::mutex free_mutex;
-std::vector<CUstream> free_streams;
 
 /// The process that has called cuInit(); 0: none.
 std::atomic<pid_t> user = 0;
@@ -188,14 +194,16 @@ CUresult cuCtxGetStreamPriorityRange(int* lowest, int* highest) {
 
 CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned /*flags*/, int /*priority*/) {
   if (current.empty()) return CUDA_ERROR_INVALID_CONTEXT;
-  const std::lock_guard lock(free_mutex);
-  if (free_streams.empty()) {
-    *stream = new CUstream_st(current.back());
-  } else {
-    *stream = free_streams.back();
-    free_streams.pop_back();
-    (*stream)->begin(current.back());
+  {
+    const std::lock_guard lock(streams_mutex);
+    if (!free_streams.empty()) {
+      *stream = free_streams.back();
+      free_streams.pop_back();
+      (*stream)->begin(current.back());
+      return CUDA_SUCCESS;
+    }
   }
+  *stream = make_stream(current.back());
   return CUDA_SUCCESS;
 }
 
@@ -206,7 +214,7 @@ CUresult cuStreamCreate(CUstream* stream, unsigned flags) {
 CUresult cuStreamDestroy(CUstream stream) {
   require_context(stream->context, "a stream is destroyed");
   stream->end();
-  const std::lock_guard lock(free_mutex);
+  const std::lock_guard lock(streams_mutex);
   free_streams.push_back(stream);
   return CUDA_SUCCESS;
 }
