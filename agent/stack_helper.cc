@@ -146,8 +146,10 @@ class Helper {
   }
 
   void read_stacks() {
-    for (const pid_t pid : request_.pids) {
-      stacks_[pid].sample = launcher::sample_process(pid);
+    const std::vector<launcher::ProcessSample> samples = launcher::sample_processes(request_.pids);
+    for (size_t i = 0; i < samples.size(); ++i) {
+      const pid_t pid = request_.pids[i];
+      stacks_[pid].sample = samples[i];
       stacks_[pid].wait_channel = launcher::wait_channel(pid);
       tell(pid);
     }

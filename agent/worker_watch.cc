@@ -64,8 +64,9 @@ std::set<pid_t> waiting_for_gpus(const std::vector<WorkerWatch::Process>& proces
 /// First of all what the kernel says, as the other workers may begin to fail.
 WorkerWatch::Seen look_at(const std::vector<WorkerWatch::Process>& processes,
                           const std::string& program) {
-  std::vector<launcher::ProcessSample> samples;
-  for (const auto& process : processes) samples.push_back(launcher::sample_process(process.pid));
+  std::vector<pid_t> pids;
+  for (const auto& process : processes) pids.push_back(process.pid);
+  const std::vector<launcher::ProcessSample> samples = launcher::sample_processes(pids);
   std::vector<std::vector<launcher::WorkerCall>> calls;
   for (const auto& process : processes) {
     calls.push_back(launcher::calls_of(process.pid, process.rank));

@@ -4,14 +4,19 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <fcntl.h>
+#include <map>
+#include <set>
 #include <sys/syscall.h>
 #include <unistd.h>
 #include <utility>
 
 #include "base/fd.h"
 #include "launcher/control_groups.h"
+#include "launcher/cpu_clocks.h"
 
 namespace ddprun::launcher {
 namespace {
@@ -79,6 +84,13 @@ std::string_view name_of_call(long number) {
   return found == std::end(kCalls) ? std::string_view() : found->second;
 }
 
+/// As the kernel counts when a process has started.
+double milliseconds_since_start() {
+  timespec now{};
+  clock_gettime(CLOCK_BOOTTIME, &now);
+  return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) / 1e6;
+}
+
 }  // namespace
 
 ProcessSample sample_process(pid_t pid) {
@@ -88,14 +100,37 @@ ProcessSample sample_process(pid_t pid) {
   sample.frozen = sample.state != 'R' && is_frozen(pid);
   const std::string sched = read_file(folder + "/sched");
   sample.load = parse_proc_sched(sched, "se.avg.runnable_avg").value_or(0) / kFullLoad;
-  // On the kernel's own clock, of which this thread, which runs, has the present time.
-  const auto ran = parse_proc_sched(sched, "se.exec_start");
-  const auto now = parse_proc_sched(read_file("/proc/thread-self/sched"), "se.exec_start");
-  if (ran && now && *ran > 0) {
-    const std::chrono::duration<double, std::milli> still(std::max(*now - *ran, 0.0));
-    sample.still = std::chrono::duration_cast<std::chrono::milliseconds>(still);
-  }
   return sample;
+}
+
+/// Two looks at its CPU have to agree: if not it runs.
+std::vector<ProcessSample> sample_processes(const std::vector<pid_t>& pids) {
+  std::vector<ProcessSample> samples;
+  std::map<size_t, LastRun> runs;
+  std::set<int> cpus;
+  for (const pid_t pid : pids) {
+    samples.push_back(sample_process(pid));
+    if (samples.back().state == 'R') continue;
+    const std::string folder = "/proc/" + std::to_string(pid);
+    auto run = parse_last_run(read_file(folder + "/stat"));
+    const auto when = parse_proc_sched(read_file(folder + "/sched"), "se.exec_start");
+    const auto again = parse_last_run(read_file(folder + "/stat"));
+    if (!run || !again || run->cpu != again->cpu || !when || *when <= 0) continue;
+    run->when = *when;
+    runs[samples.size() - 1] = *run;
+    cpus.insert(run->cpu);
+  }
+  const std::map<int, double> clocks = cpu_clocks(cpus, last_run_of_this_thread);
+  const double now = milliseconds_since_start();
+  for (const auto& [i, run] : runs) {
+    const auto clock = clocks.find(run.cpu);
+    if (clock != clocks.end()) samples[i].still = time_still(run, clock->second, now);
+  }
+  return samples;
+}
+
+std::optional<double> last_run_of_this_thread() {
+  return parse_proc_sched(read_file("/proc/thread-self/sched"), "se.exec_start");
 }
 
 std::string wait_channel(pid_t pid) {
@@ -118,6 +153,29 @@ std::string parse_proc_syscall(std::string_view text) {
   if (error != std::errc() || number < 0) return "";  // "running", "-1 0x7ffd ..."
   const std::string_view name = name_of_call(number);
   return name.empty() ? "call " + std::to_string(number) : std::string(name);
+}
+
+/// pid (comm) state, the 22nd field: when it started, the 39th: its CPU
+std::optional<LastRun> parse_last_run(const std::string& stat) {
+  const size_t name_end = stat.rfind(')');
+  unsigned long long started = 0;
+  LastRun run;
+  constexpr const char* kFields =
+      " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu %*u %*d "
+      "%*u %*u %*u %*u %*u %*u %*u %*u %*u %*u %*u %*u %*u %*d %d";
+  if (name_end == stat.npos ||
+      std::sscanf(stat.c_str() + name_end + 1, kFields, &started, &run.cpu) != 2) {
+    return std::nullopt;
+  }
+  const auto per_second = static_cast<double>(sysconf(_SC_CLK_TCK));
+  run.started = static_cast<double>(started) / per_second * 1e3;
+  return run;
+}
+
+std::chrono::milliseconds time_still(const LastRun& run, double clock, double now) {
+  const double most = std::max(now - run.started, 0.0);
+  const std::chrono::duration<double, std::milli> still(std::clamp(clock - run.when, 0.0, most));
+  return std::chrono::duration_cast<std::chrono::milliseconds>(still);
 }
 
 std::optional<double> parse_proc_sched(std::string_view sched, std::string_view name) {

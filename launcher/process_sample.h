@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <sys/types.h>
+#include <vector>
 
 namespace ddprun::launcher {
 
@@ -19,14 +20,35 @@ struct ProcessSample {
   bool frozen = false;                             ///< by its control group, as docker pause does
 };
 
-/// Reads /proc of `pid`, and the states of its control groups, some 100 µs.
+/// Reads /proc of `pid`, and the states of its control groups, some 100 µs. Without `still`.
 ProcessSample sample_process(pid_t pid);
+
+/// The same of each, with `still` of those that do not run: the clocks of their CPUs are read,
+/// which takes some 20 ms if one of these is busy. For any thread.
+std::vector<ProcessSample> sample_processes(const std::vector<pid_t>& pids);
+
+/// When the calling thread ran last, on the clock of its CPU (cpu_clocks), in milliseconds.
+std::optional<double> last_run_of_this_thread();
 
 /// The kernel's function in which the main thread of `pid` waits, "futex_do_wait"; empty: none, or
 /// this process may not know.
 std::string wait_channel(pid_t pid);
 
+/// When and where a process ran last.
+struct LastRun {
+  int cpu = 0;
+  double when = 0;     ///< in milliseconds of that CPU's clock
+  double started = 0;  ///< when the process did, in milliseconds of CLOCK_BOOTTIME
+};
+
+/// How long it has not run when its CPU's clock is at `clock` and CLOCK_BOOTTIME at `now`: no
+/// longer than it has lived, whatever the clocks say.
+std::chrono::milliseconds time_still(const LastRun& run, double clock, double now);
+
 // Parsers.
+
+/// The text of /proc/PID/stat, without `when`; nullopt: malformed.
+std::optional<LastRun> parse_last_run(const std::string& stat);
 
 /// The state and `traced` in the text of /proc/PID/status.
 ProcessSample parse_proc_status(std::string_view status);

@@ -1,16 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/process_sample.h"
 
+#include <chrono>
 #include <csignal>
 #include <ctime>
+#include <map>
+#include <set>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <vector>
 
+#include "launcher/affinity.h"
+#include "launcher/cpu_clocks.h"
 #include "tests/catch.h"
 
 namespace ddprun::launcher {
 namespace {
+
+using namespace std::chrono_literals;
 
 /// A child that sleeps until it is killed.
 class Sleeper {
@@ -31,7 +39,7 @@ class Sleeper {
   /// Looks until it is in `state`.
   ProcessSample sample_in(char state) const {
     for (;;) {
-      const ProcessSample sample = sample_process(pid_);
+      const ProcessSample sample = sample_processes({pid_}).front();
       if (sample.state == state && (state == 'T' || !sample.call.empty())) return sample;
       usleep(1'000);
     }
@@ -89,11 +97,48 @@ TEST_CASE("a process that sleeps, is stopped or has ended is seen to do so") {
   CHECK(sample_process(sleeper.pid()).state == 'Z');
 }
 
-TEST_CASE("how long a process stands still grows") {
+TEST_CASE("how long a process stands still grows, up to its age") {
+  timespec began{}, now{};
+  clock_gettime(CLOCK_BOOTTIME, &began);
   const Sleeper sleeper;
   if (!sleeper.sample_in('S').still) return;  // the kernel has no /proc/PID/sched
-  while (*sleeper.sample_in('S').still < std::chrono::milliseconds(50)) usleep(1'000);
-  CHECK(*sleeper.sample_in('S').still >= std::chrono::milliseconds(50));
+  ProcessSample sample;
+  while ((sample = sleeper.sample_in('S')).still.value_or(0ms) < 50ms) usleep(1'000);
+  clock_gettime(CLOCK_BOOTTIME, &now);
+  const auto age = 1'000 * (now.tv_sec - began.tv_sec) + (now.tv_nsec - began.tv_nsec) / 1'000'000;
+  CHECK(sample.still->count() <= age + 20);  // a start is known to 10 ms
+}
+
+TEST_CASE("where a process ran last, and when it started, is read from its numbers") {
+  const auto run = parse_last_run(
+      "17421 (a ) b) S 17410 17410 5232 0 -1 4194304 2863 6627 2 0 2 2 4 2 20 0 1 0 6189978 "
+      "16961536 3344 18446744073709551615 93883433869312 93883433869653 140736014873200 0 0 0 0 "
+      "16781312 2 0 0 0 17 113 0 0 0 0 0 93883433881008 93883433881624\n");
+  REQUIRE(run);
+  CHECK(run->cpu == 113);
+  CHECK(run->started == 6189978 * 1e3 / static_cast<double>(sysconf(_SC_CLK_TCK)));
+  CHECK_FALSE(parse_last_run(""));
+  CHECK_FALSE(parse_last_run("17421 (a) S 17410"));
+}
+
+TEST_CASE("a process has not run since it did on the clock of its CPU, which is no other's") {
+  const LastRun run = {.cpu = 1, .when = 5'000, .started = 100'000};
+  CHECK(time_still(run, 5'250.9, 200'000) == 250ms);
+  CHECK(time_still(run, 4'000, 200'000) == 0ms);
+  CHECK(time_still(run, 905'000, 104'900) == 4'900ms);
+  CHECK(time_still(run, 905'000, 99'990) == 0ms);
+}
+
+TEST_CASE("each CPU's clock is read on it, and a CPU that is not ours has none") {
+  if (!last_run_of_this_thread()) return;
+  const std::vector<int> allowed = allowed_cpus();
+  const int missing = 100'000;
+  std::set<int> cpus(allowed.begin(), allowed.end());
+  cpus.insert(missing);
+  const std::map<int, double> clocks = cpu_clocks(cpus, last_run_of_this_thread);
+  CHECK_FALSE(clocks.contains(missing));
+  for (const auto& [cpu, clock] : clocks) CHECK(clock > 0);
+  CHECK(allowed_cpus() == allowed);
 }
 
 }  // namespace
