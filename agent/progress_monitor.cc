@@ -10,12 +10,12 @@
 #include "agent/worker_env.h"
 #include "agent/worker_pids.h"
 #include "base/log.h"
-#include "launcher/gpu_wait_reader.h"
 
 namespace ddprun::agent {
 namespace {
 
 constexpr size_t kMostStatuses = 8;
+constexpr std::uint64_t kStopsOfReading = 2;  // for its calls, and whether it waits for a GPU
 constexpr std::string_view kSocket = "NOTIFY_SOCKET";
 
 /// The size of files that workers write to themselves.
@@ -31,20 +31,22 @@ std::uint64_t size_of(const std::vector<std::shared_ptr<const launcher::LogFile>
 /// Of processes whose CPU time is the only sign of progress: that of one which waits for its GPU is
 /// none.
 void find_gpu_waits(const std::vector<launcher::ProcessUse>& before,
-                    std::vector<launcher::ProcessUse>& now, double seconds, bool stopped) {
+                    std::vector<launcher::ProcessUse>& now, double seconds,
+                    std::uint64_t readings) {
   const launcher::UseChange change = launcher::change_of(before, now, seconds);
   if (change.work || !change.cpu) return;
   StackRequest request;
-  request.waits = true;
+  request.waits = StackRequest::Waits::of_all_threads;
   for (size_t i = 0; i < now.size(); ++i) {
     const bool is_busy = launcher::change_of({before[i]}, {now[i]}, seconds).cpu;
-    if (is_busy && launcher::uses_gpu(now[i].pid)) request.pids.push_back(now[i].pid);
+    if (is_busy) request.pids.push_back(now[i].pid);
   }
   if (request.pids.empty()) return;
   ProcessStacks found = read_stacks(request);
   for (size_t i = 0; i < now.size(); ++i) {
     now[i].waits = std::move(found.of[now[i].pid].waits);
-    if (stopped) now[i].waits = without_sleeps(before[i].waits, std::move(now[i].waits));
+    now[i].waits =
+        without_stops(before[i].waits, std::move(now[i].waits), readings * kStopsOfReading);
   }
 }
 
@@ -139,7 +141,7 @@ void ProgressMonitor::look() {
   Seen seen = {BootClock::now(), output_.bytes_read(), {}, {}};
   jobs_.run(
       [seen = std::move(seen), files = output_.direct_files(), ranks = ranks_, before = before_,
-       stopped = std::exchange(stopped_, false)]() mutable {
+       readings = std::exchange(readings_, 0)]() mutable {
         seen.output += size_of(files);
         seen.uses = launcher::uses_below(getpid());
         for (const launcher::ProcessUse& use : seen.uses) {
@@ -150,7 +152,7 @@ void ProgressMonitor::look() {
         }
         if (before && before->output == seen.output) {
           const std::chrono::duration<double> time = seen.when - before->when;
-          find_gpu_waits(before->uses, seen.uses, time.count(), stopped);
+          find_gpu_waits(before->uses, seen.uses, time.count(), readings);
         }
         return std::move(seen);
       },
@@ -198,7 +200,7 @@ void ProgressMonitor::take(HangWatch::News news) {
 
 void ProgressMonitor::begin_stops() {
   ++stops_;
-  stopped_ = true;
+  ++readings_;
 }
 
 void ProgressMonitor::end_stops() {

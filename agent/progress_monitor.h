@@ -92,9 +92,9 @@ class ProgressMonitor {
   AsyncJobs jobs_;
   boost::asio::steady_timer timer_;
 
-  int stops_ = 0;         // that have begun and not ended
-  bool stopped_ = false;  // some since the last look
-  bool is_due_ = false;   // a look, once they have ended
+  int stops_ = 0;               // that have begun and not ended
+  std::uint64_t readings_ = 0;  // of stacks that have begun since the last look
+  bool is_due_ = false;         // a look, once they have ended
 
   // Of a round.
   std::shared_ptr<char> round_;  // nullptr: none runs

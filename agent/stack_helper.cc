@@ -35,6 +35,7 @@ using HelperClock = std::chrono::steady_clock;
 constexpr std::string_view kHelperFlag = "--stack_helper";
 constexpr std::string_view kNative = "native";
 constexpr std::string_view kWaits = "waits";
+constexpr std::string_view kMainWaits = "main_waits";
 constexpr const char* kLastLine = "{}\n";
 constexpr size_t kMostHelperBytes = 64 * 1024 * 1024;
 constexpr int kMostAncestors = 64;
@@ -46,14 +47,17 @@ constexpr std::chrono::milliseconds kTimeToEnd{300};
 
 // In the agent.
 
+std::string_view mode_of(const StackRequest& request) {
+  if (request.waits == StackRequest::Waits::of_all_threads) return kWaits;
+  if (request.waits == StackRequest::Waits::of_main_threads) return kMainWaits;
+  return request.native ? kNative : "";
+}
+
 launcher::Command helper_command(const StackRequest& request, const Fd& nothing) {
   launcher::Command command;
   command.program = "/proc/self/exe";  // also if the file was replaced meanwhile
   command.arguments = {launcher::kStackReader, std::string(kHelperFlag),
-                       std::string(request.waits    ? kWaits
-                                   : request.native ? kNative
-                                                    : ""),
-                       request.program};
+                       std::string(mode_of(request)), request.program};
   for (const pid_t pid : request.pids) command.arguments.push_back(std::to_string(pid));
   for (char** variable = environ; *variable != nullptr; ++variable) {
     command.environment.emplace_back(*variable);
@@ -93,7 +97,8 @@ void end_helper(const launcher::Child& child, bool has_begun) {
 std::optional<StackRequest> request_of(std::span<const std::string> arguments) {
   StackRequest request;
   request.native = arguments[1] == kNative;
-  request.waits = arguments[1] == kWaits;
+  if (arguments[1] == kWaits) request.waits = StackRequest::Waits::of_all_threads;
+  if (arguments[1] == kMainWaits) request.waits = StackRequest::Waits::of_main_threads;
   request.program = arguments[2];
   for (const std::string_view word : arguments.subspan(3)) {
     pid_t pid = 0;
@@ -131,20 +136,16 @@ class Helper {
   /// The cheapest comes first, so that it is reported even if the rest is cut off.
   int run() {
     block_child_signal();
-    request_.waits ? read_waits() : read_stacks();
+    if (request_.waits == StackRequest::Waits::none) {
+      read_stacks();
+    } else {
+      find_waits(request_.pids);
+    }
     write(kLastLine);
     return 0;
   }
 
  private:
-  void read_waits() {
-    for (const pid_t pid : request_.pids) {
-      if (left().count() <= 0) return;
-      find_waits(pid);
-      tell(pid);
-    }
-  }
-
   void read_stacks() {
     const std::vector<launcher::ProcessSample> samples = launcher::sample_processes(request_.pids);
     for (size_t i = 0; i < samples.size(); ++i) {
@@ -154,18 +155,25 @@ class Helper {
       tell(pid);
     }
     find_refused();
-    for (const pid_t pid : readable_) {
-      if (stacks_[pid].sample.state == 'R') find_waits(pid);
-    }
+    std::vector<pid_t> running;
+    std::ranges::copy_if(readable_, std::back_inserter(running),
+                         [this](pid_t pid) { return stacks_[pid].sample.state == 'R'; });
+    find_waits(running);
     read_python();
     read_native();
   }
 
-  void find_waits(pid_t pid) {
-    ProcessStack& stack = stacks_[pid];
-    stack.waits = launcher::gpu_waits(pid);
-    stack.in_driver =
-        std::ranges::any_of(stack.waits, [pid](auto& wait) { return wait.tid == pid; });
+  void find_waits(const std::vector<pid_t>& pids) {
+    // Of stacks only whether the main thread waits is told.
+    const bool main_only = request_.waits != StackRequest::Waits::of_all_threads;
+    launcher::find_gpu_waits(pids, main_only, [this](pid_t pid, auto waits) {
+      ProcessStack& stack = stacks_[pid];
+      stack.waits = std::move(waits);
+      stack.in_driver =
+          std::ranges::any_of(stack.waits, [pid](auto& wait) { return wait.tid == pid; });
+      tell(pid);
+      return left().count() > 0;
+    });
   }
 
   static void write(const std::string& text) {
@@ -254,7 +262,7 @@ class Helper {
 }  // namespace
 
 ProcessStacks read_stacks(const StackRequest& request) {
-  const auto deadline = HelperClock::now() + kStacksLimit;
+  const auto deadline = HelperClock::now() + request.limit;
   const Fd nothing(open("/dev/null", O_RDWR | O_CLOEXEC));
   launcher::Spawned spawned = launcher::spawn({helper_command(request, nothing)});
   if (spawned.failure) return {{}, {"no stacks: " + spawned.failure->message}};

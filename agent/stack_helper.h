@@ -11,6 +11,9 @@
 
 namespace ddprun::agent {
 
+/// The helper's time limit; stacks that it has read until then are reported.
+inline constexpr std::chrono::milliseconds kStacksLimit{4'500};
+
 /// Reading stacks is work for a process of its own: it may take seconds, a debugger's calls belong
 /// to one thread, and a parent that traced its children would mix up their stops and their ends.
 /// That process is this program again, as a child of the agent, which kills it when it takes too
@@ -19,14 +22,12 @@ struct StackRequest {
   std::vector<pid_t> pids;
   std::string program;  ///< py-spy is looked for beside it, and in PATH
   bool native = false;  ///< calls of C and C++ also where there are Python's
-  bool waits = false;   ///< instead of stacks, which threads wait for a GPU; also of processes that
-                        ///< workers have started
+  /// Instead of stacks, which threads wait for a GPU; also of processes that workers have started.
+  enum class Waits { none, of_main_threads, of_all_threads } waits = Waits::none;
+  std::chrono::milliseconds limit = kStacksLimit;
 };
 
-/// The helper's time limit; stacks that it has read until then are reported.
-inline constexpr std::chrono::milliseconds kStacksLimit{4'500};
-
-/// Runs the helper to its end, in at most kStacksLimit. Blocks.
+/// Runs the helper to its end, in at most the request's limit. Blocks.
 ProcessStacks read_stacks(const StackRequest& request);
 
 /// Whether a program with these arguments, without its name, is the helper.

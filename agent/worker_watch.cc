@@ -14,7 +14,6 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "launcher/exit_status.h"
-#include "launcher/gpu_wait_reader.h"
 #include "launcher/process_sample.h"
 #include "launcher/py_spy.h"
 #include "launcher/worker_calls.h"
@@ -30,6 +29,7 @@ constexpr std::chrono::seconds kStopIsNews{1};
 
 /// A failure waits for them.
 constexpr std::chrono::milliseconds kStacks{45};
+constexpr std::chrono::milliseconds kGpuWaits{500};  // with the others within kLongestLook
 
 std::map<pid_t, PythonStack> stacks_of(const std::vector<WorkerWatch::Process>& processes,
                                        const std::string& program) {
@@ -48,10 +48,10 @@ std::map<pid_t, PythonStack> stacks_of(const std::vector<WorkerWatch::Process>& 
 std::set<pid_t> waiting_for_gpus(const std::vector<WorkerWatch::Process>& processes,
                                  const std::vector<launcher::ProcessSample>& samples) {
   StackRequest request;
-  request.waits = true;
+  request.waits = StackRequest::Waits::of_main_threads;
+  request.limit = kGpuWaits;
   for (size_t i = 0; i < processes.size(); ++i) {
-    const pid_t pid = processes[i].pid;
-    if (samples[i].state == 'R' && launcher::uses_gpu(pid)) request.pids.push_back(pid);
+    if (samples[i].state == 'R') request.pids.push_back(processes[i].pid);
   }
   std::set<pid_t> waiting;
   if (request.pids.empty()) return waiting;

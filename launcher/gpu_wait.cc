@@ -50,22 +50,27 @@ bool is_same_wait(const GpuWait& before, const GpuWait& now) {
   return same >= kFewestBlocks;
 }
 
-std::vector<GpuWait> without_sleeps(const std::vector<GpuWait>& before, std::vector<GpuWait> now) {
+std::vector<GpuWait> without_stops(const std::vector<GpuWait>& before, std::vector<GpuWait> now,
+                                   std::uint64_t most) {
   for (GpuWait& wait : now) {
     const auto old = std::ranges::find(before, wait.tid, &GpuWait::tid);
-    if (old != before.end()) wait.before = old->after;
+    if (old != before.end() && wait.before - old->after <= most) wait.before = old->after;
   }
   return now;
 }
 
 double seconds_computed(const std::vector<GpuWait>& before, const std::vector<GpuWait>& now) {
-  double seconds = now.back().process_seconds - before.back().process_seconds;
+  const double seconds = now.back().process_seconds - before.back().process_seconds;
+  double waited = 0;
+  bool program_waits = false;
   for (const GpuWait& wait : now) {
     const auto same = std::ranges::find_if(
         before, [&wait](const GpuWait& old) { return is_same_wait(old, wait); });
-    if (same != before.end()) seconds -= wait.cpu_seconds - same->cpu_seconds;
+    if (same == before.end()) continue;
+    waited += wait.cpu_seconds - same->cpu_seconds;
+    program_waits = program_waits || !wait.in_nccl;
   }
-  return seconds;
+  return program_waits ? seconds - waited : seconds;
 }
 
 std::string stack_blocks(std::string_view bytes) {

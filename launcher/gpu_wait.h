@@ -31,12 +31,14 @@ struct GpuWait {
 /// traces are in its stack: only the few calls of the polling itself leave theirs near its top.
 bool is_same_wait(const GpuWait& before, const GpuWait& now);
 
-/// `now`, of threads that this program itself has stopped since `before`: the sleeps until then do
-/// not count.
-std::vector<GpuWait> without_sleeps(const std::vector<GpuWait>& before, std::vector<GpuWait> now);
+/// `now`, of threads that this program itself has stopped up to `most` times since `before`: so
+/// many sleeps do not count.
+std::vector<GpuWait> without_stops(const std::vector<GpuWait>& before, std::vector<GpuWait> now,
+                                   std::uint64_t most);
 
 /// The CPU time of a process between two looks, at each of which some of its threads waited:
-/// without that of those which waited all the time.
+/// without that of those which waited all the time. The time of NCCL's own threads counts unless
+/// one of the program's waits: they may move its data while it sleeps.
 double seconds_computed(const std::vector<GpuWait>& before, const std::vector<GpuWait>& now);
 
 /// The bytes of a stack that `blocks` of a look are about.

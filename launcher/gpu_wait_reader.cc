@@ -17,6 +17,7 @@
 #include <sys/ptrace.h>
 #include <sys/uio.h>
 #include <sys/user.h>
+#include <thread>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -27,6 +28,7 @@ namespace ddprun::launcher {
 namespace {
 
 constexpr std::chrono::milliseconds kTimeToStopThread{500};
+constexpr std::chrono::milliseconds kTimeToRun{20};
 constexpr std::size_t kMostRunning = 16;  // threads; a process with more of them computes
 
 std::vector<Mapping> mappings_of(pid_t pid) {
@@ -78,15 +80,47 @@ struct CloseTasks {
   void operator()(DIR* directory) const { closedir(directory); }
 };
 
-std::vector<pid_t> running_threads(pid_t pid) {
-  std::vector<pid_t> running;
+/// A thread that runs.
+struct Running {
+  pid_t tid = 0;
+  std::uint64_t sleeps = 0;
+};
+
+/// Empty also if they are too many to wait.
+std::vector<Running> running_threads(pid_t pid) {
+  std::vector<Running> running;
   const std::unique_ptr<DIR, CloseTasks> tasks(
       opendir(("/proc/" + std::to_string(pid) + "/task").c_str()));
   while (const dirent* entry = tasks ? readdir(tasks.get()) : nullptr) {
     const pid_t tid = std::atoi(entry->d_name);
-    if (tid > 0 && is_running(pid, tid)) running.push_back(tid);
+    if (tid <= 0 || !is_running(pid, tid)) continue;
+    if (running.size() == kMostRunning) return {};
+    running.push_back({tid, sleeps_of_thread(pid, tid)});
   }
   return running;
+}
+
+/// A process that has loaded the driver.
+struct Candidate {
+  pid_t pid = 0;
+  std::vector<Mapping> mappings;
+  std::vector<Running> threads;
+};
+
+std::vector<Candidate> candidates_of(const std::vector<pid_t>& pids, bool main_threads_only) {
+  std::vector<Candidate> candidates;
+  for (const pid_t pid : pids) {
+    Candidate process = {pid, mappings_of(pid), {}};
+    const auto is_driver = [](const Mapping& mapping) { return mapping.code == Code::driver; };
+    if (std::ranges::none_of(process.mappings, is_driver)) continue;
+    if (!main_threads_only) {
+      process.threads = running_threads(pid);
+    } else if (is_running(pid, pid)) {
+      process.threads = {{pid, sleeps_of_thread(pid, pid)}};
+    }
+    if (!process.threads.empty()) candidates.push_back(std::move(process));
+  }
+  return candidates;
 }
 
 struct Registers {
@@ -146,25 +180,18 @@ std::optional<GpuWait> wait_of(pid_t pid, pid_t tid, const std::vector<Mapping>&
 
 }  // namespace
 
-bool uses_gpu(pid_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/maps");
-  for (std::string line; std::getline(file, line);) {
-    if (line.find("/libcuda.so") != line.npos) return true;
+void find_gpu_waits(const std::vector<pid_t>& pids, bool main_threads_only,
+                    const std::function<bool(pid_t, std::vector<GpuWait>)>& found) {
+  const std::vector<Candidate> candidates = candidates_of(pids, main_threads_only);
+  if (!candidates.empty()) std::this_thread::sleep_for(kTimeToRun);
+  for (const auto& [pid, mappings, threads] : candidates) {
+    std::vector<GpuWait> waits;
+    for (const auto& [tid, sleeps] : threads) {
+      if (!is_running(pid, tid) || sleeps_of_thread(pid, tid) != sleeps) continue;
+      if (auto wait = wait_of(pid, tid, mappings)) waits.push_back(std::move(*wait));
+    }
+    if (!waits.empty() && !found(pid, std::move(waits))) return;
   }
-  return false;
-}
-
-std::vector<GpuWait> gpu_waits(pid_t pid) {
-  std::vector<GpuWait> waits;
-  const std::vector<pid_t> running = running_threads(pid);
-  if (running.empty() || running.size() > kMostRunning) return waits;
-  const std::vector<Mapping> mappings = mappings_of(pid);
-  const auto is_driver = [](const Mapping& mapping) { return mapping.code == Code::driver; };
-  if (std::ranges::none_of(mappings, is_driver)) return waits;
-  for (const pid_t tid : running) {
-    if (auto wait = wait_of(pid, tid, mappings)) waits.push_back(std::move(*wait));
-  }
-  return waits;
 }
 
 }  // namespace ddprun::launcher
