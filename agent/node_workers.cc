@@ -154,9 +154,11 @@ void NodeWorkers::on_progress_changed(bool quiet, std::chrono::duration<double> 
   if (!progress_changed_) return;
   is_quiet_ = quiet;
   if (!quiet) return progress_changed_({layout_.round, false, 0, {}, {}});
-  collect_stacks(false, [this, time, round = layout_.round](const CollectedStacks& seen) {
-    // If some went on during the look, that was said, and is the last word.
-    if (is_quiet_ && layout_.round == round && !round_end_.is_stopping()) on_hang_seen(time, seen);
+  collect_stacks(false, [this, time, round = layout_.round,
+                         count = processes().size()](const CollectedStacks& seen) {
+    // If some went on during the look, that was said, and is the last word. One that has ended did.
+    const bool is_the_same = layout_.round == round && processes().size() == count;
+    if (is_quiet_ && is_the_same && !round_end_.is_stopping()) on_hang_seen(time, seen);
   });
 }
 
