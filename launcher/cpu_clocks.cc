@@ -28,17 +28,17 @@ class Mask {
   std::vector<unsigned long> words_;
 };
 
-/// By a thread that is on its CPU from its first moment on.
+/// By a thread that waits until it is on its CPU. An affinity among the attributes of a new thread
+/// would be simpler, but where it is refused old versions of glibc cancel the thread.
 class Reading {
  public:
   Reading(int cpu, const ReadClock& read, std::counting_semaphore<>& ends)
       : cpu_(cpu), read_(read), ends_(ends) {
+    has_begun_ = pthread_create(&thread_, nullptr, run, this) == 0;
+    if (!has_begun_) return;
     const Mask mask({cpu});
-    pthread_attr_t attributes;
-    pthread_attr_init(&attributes);
-    has_begun_ = pthread_attr_setaffinity_np(&attributes, mask.size(), mask.get()) == 0 &&
-                 pthread_create(&thread_, &attributes, run, this) == 0;
-    pthread_attr_destroy(&attributes);
+    pthread_setaffinity_np(thread_, mask.size(), mask.get());  // or else it is on another
+    is_placed_.release();
   }
   Reading(const Reading&) = delete;
 
@@ -56,8 +56,9 @@ class Reading {
   /// It runs, so the kernel has just noted the present time.
   static void* run(void* self) {
     auto& reading = *static_cast<Reading*>(self);
-    const std::optional<double> clock = reading.read_();
-    if (sched_getcpu() == reading.cpu_) reading.clock_ = clock;
+    reading.is_placed_.acquire();
+    if (sched_getcpu() == reading.cpu_) reading.clock_ = reading.read_();
+    if (sched_getcpu() != reading.cpu_) reading.clock_.reset();  // it was let go meanwhile
     reading.ends_.release();
     return nullptr;
   }
@@ -65,6 +66,7 @@ class Reading {
   const int cpu_;
   const ReadClock& read_;
   std::counting_semaphore<>& ends_;
+  std::binary_semaphore is_placed_{0};
   bool has_begun_ = false;
   pthread_t thread_{};
   std::optional<double> clock_;
