@@ -150,7 +150,7 @@ bool shows_program(const ProcessStack& stack) {
 std::string gpu_call(const ProcessStack& stack) {
   if (!stack.in_driver) return "";
   const auto call = std::ranges::find_if(stack.native, [](const launcher::NativeCall& frame) {
-    return frame.function.starts_with("cu");
+    return !frame.is_own && frame.function.starts_with("cu");
   });
   return call == stack.native.end() ? "its driver" : call->function;
 }

@@ -84,6 +84,8 @@ TEST_CASE("one that polls for its GPU waits, perhaps in a collective, and is not
   const auto place = [&stack] { return place_with_stack(1, stack); };
   CHECK(place().kind == Kind::waiting);
   CHECK(place().what == "waiting for its GPU (its driver)");
+  stack.native = {{"", "libcuda.so.580.159.04"}, {"current_step", "train.cc:5", true}};
+  CHECK(place().what == "waiting for its GPU (its driver) in current_step (train.cc:5)");
   stack.native = {{"clock_gettime", "[vdso]"},
                   {"", "libcuda.so.580.159.04"},
                   {"cudaStreamSynchronize", "libcudart.so.12"},
