@@ -26,7 +26,7 @@ cat >"$work/train.cc" <<'END'
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
+#include <ctime>
 #include <thread>
 #include <unistd.h>
 extern "C" void cuStreamSynchronize(const volatile unsigned* flag, unsigned target, bool yields);
@@ -43,6 +43,11 @@ __attribute__((noinline)) void train(unsigned steps, bool yields) {
     cuStreamSynchronize(&flag, step, yields);
   }
 }
+double used() {
+  timespec time;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return time.tv_sec + time.tv_nsec / 1e9;
+}
 __attribute__((noinline)) void load_batch() { pause(); sum = sum + 1; }
 int main(int, char** arguments) {
   const unsigned steps = std::atoi(arguments[1]);
@@ -53,9 +58,12 @@ int main(int, char** arguments) {
   if (steps == 1 && rank == '0') load_batch();
   if (steps > 1) {
     std::thread([steps] {
-      while (flag < steps) {
+      for (double before = used(); flag < steps; flag = flag + 1) {
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
-        flag = flag + 1;
+        if (flag % 25 != 24) continue;
+        // Where others leave it no CPU its time is no sign of progress.
+        if (used() - before < 0.15 && write(1, "wants a CPU\n", 12) < 0) std::abort();
+        before = used();
       }
     }).detach();
   }
