@@ -16,7 +16,7 @@ namespace {
 
 using ReadClock = std::function<std::optional<double>()>;
 
-constexpr std::chrono::milliseconds kTimeToRead{20};
+constexpr std::chrono::milliseconds kTimeToRead{200};
 
 class Mask {
  public:
