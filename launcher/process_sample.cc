@@ -122,9 +122,12 @@ std::vector<ProcessSample> sample_processes(const std::vector<pid_t>& pids) {
   }
   const std::map<int, double> clocks = cpu_clocks(cpus, last_run_of_this_thread);
   const double now = milliseconds_since_start();
+  // Where others leave the CPU to nobody, the clock of another one is better than none.
+  const std::optional<double> any_clock = last_run_of_this_thread();
   for (const auto& [i, run] : runs) {
-    const auto clock = clocks.find(run.cpu);
-    if (clock != clocks.end()) samples[i].still = time_still(run, clock->second, now);
+    const auto own = clocks.find(run.cpu);
+    const auto clock = own == clocks.end() ? any_clock : own->second;
+    if (clock) samples[i].still = time_still(run, *clock, now);
   }
   return samples;
 }

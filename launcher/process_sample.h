@@ -24,7 +24,9 @@ struct ProcessSample {
 ProcessSample sample_process(pid_t pid);
 
 /// The same of each, with `still` of those that do not run: the clocks of their CPUs are read,
-/// which takes up to 0.2 s if one of these is busy. For any thread.
+/// which takes up to 0.2 s if one of these is busy; one that is not read by then is taken for that
+/// of another CPU, from which it differs by less than a second, or on old hosts more. For any
+/// thread.
 std::vector<ProcessSample> sample_processes(const std::vector<pid_t>& pids);
 
 /// When the calling thread ran last, on the clock of its CPU (cpu_clocks), in milliseconds.

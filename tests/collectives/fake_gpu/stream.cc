@@ -65,7 +65,7 @@ void CUstream_st::synchronize() {
   queue.changed.wait(lock, [&] { return queue.works.empty() && !queue.busy; });
 }
 
-void CUstream_st::Queue::work_off(CUcontext context) {
+void CUstream_st::Queue::work_off(CUcontext of) {
   std::unique_lock lock(mutex);
   while (true) {
     changed.wait(lock, [&] { return ends || !works.empty(); });
@@ -77,8 +77,8 @@ void CUstream_st::Queue::work_off(CUcontext context) {
       lock.unlock();
       work();
     }
-    --context->works;
-    context->works.notify_all();
+    --of->works;
+    of->works.notify_all();
     lock.lock();
     busy = false;
     changed.notify_all();

@@ -109,7 +109,7 @@ struct CUstream_st {
     bool busy = false;
     bool ends = false;
 
-    void work_off(CUcontext context);
+    void work_off(CUcontext of);
   };
 
   std::shared_ptr<Queue> queue_;
