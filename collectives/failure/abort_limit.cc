@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/failure/abort_limit.h"
 
-#include "collectives/time_limit.h"
+#include "collectives/errors.h"
 
 namespace ddp::internal {
 
