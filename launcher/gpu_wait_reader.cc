@@ -146,6 +146,7 @@ std::optional<Registers> registers_of(pid_t tid) {
 std::string memory_of(pid_t pid, std::uint64_t begin, std::uint64_t end) {
   std::string bytes(end - begin, '\0');
   const iovec here = {bytes.data(), bytes.size()};
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): an address in another process
   const iovec there = {reinterpret_cast<void*>(begin), bytes.size()};
   const ssize_t size = process_vm_readv(pid, &here, 1, &there, 1, 0);
   bytes.resize(static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
