@@ -262,6 +262,8 @@ TEST_CASE("ranks of a host share memory if all of them can, else none does", "[t
 TEST_CASE("if a rank has too few descriptors, memory is not shared, or no rank joins") {
   bool is_shared = false;
   bool joined_without = false;
+  // UBSan reads objects through a pipe, for which it needs more descriptors than the memory does.
+  const bool is_exact = variable_or("UBSAN_OPTIONS", "").empty();
   for (int left = 13; left < 40 && !is_shared; ++left) {
     CAPTURE(left);
     const auto ended = run_ranks(
@@ -275,11 +277,12 @@ TEST_CASE("if a rank has too few descriptors, memory is not shared, or no rank j
         },
         left);
     CAPTURE(ended[0].output, ended[1].output);
-    CHECK((ended[0].code == 0) == (ended[1].code == 0));
-    is_shared = contains(ended[0].output, "shared");
+    // Rank 0 may be done when rank 1 has no descriptor for the connection with which it leaves.
+    const bool lacks_last = contains(ended[1].output, "cannot accept a connection for messages");
+    CHECK(((ended[0].code == 0) == (ended[1].code == 0) || lacks_last || !is_exact));
+    is_shared = ended[1].code == 0 && contains(ended[0].output, "shared");
     joined_without = joined_without || contains(ended[0].output, "alone");
   }
   CHECK(is_shared);
-  // UBSan reads objects through a pipe, for which it needs more descriptors than the memory does.
-  if (variable_or("UBSAN_OPTIONS", "").empty()) CHECK(joined_without);
+  if (is_exact) CHECK(joined_without);
 }
