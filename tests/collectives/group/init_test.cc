@@ -278,8 +278,9 @@ TEST_CASE("if a rank has too few descriptors, memory is not shared, or no rank j
         left);
     CAPTURE(ended[0].output, ended[1].output);
     // Rank 0 may be done when rank 1 has no descriptor for the connection with which it leaves.
-    const bool lacks_last = contains(ended[1].output, "cannot accept a connection for messages");
-    CHECK(((ended[0].code == 0) == (ended[1].code == 0) || lacks_last || !is_exact));
+    const bool lacks_last = contains(ended[1].output, "cannot accept a connection for messages") ||
+                            (!is_exact && contains(ended[1].output, "invalid vptr"));
+    CHECK(((ended[0].code == 0) == (ended[1].code == 0) || lacks_last));
     is_shared = ended[1].code == 0 && contains(ended[0].output, "shared");
     joined_without = joined_without || contains(ended[0].output, "alone");
   }
