@@ -96,6 +96,12 @@ void set_variable(const std::string& variable) {
   setenv(variable.substr(0, equals).c_str(), variable.c_str() + equals + 1, 1);
 }
 
+/// A bash whose environment has one of these believes itself started by sshd, and reads ~/.bashrc
+/// (bash(1), INVOCATION). The login shell has done so; a worker's bash does not on any other host.
+void forget_ssh_client() {
+  for (const char* name : {"SSH_CLIENT", "SSH2_CLIENT"}) unsetenv(name);
+}
+
 void say(std::string_view words) {
   const std::string line = log::kMark + std::string(words) + "\n";
   // A reader that is gone needs no answer.
@@ -129,6 +135,7 @@ Result<Followed> follow_order() {
             ": ddprun was started there, and every host needs it"};
   }
   setenv("PWD", order->directory.c_str(), 1);
+  forget_ssh_client();
   for (const std::string& variable : order->environment) set_variable(variable);
   return Followed{std::move(order->arguments), std::move(*control), std::move(received->secret)};
 }

@@ -4,7 +4,8 @@
 #   serve_ssh HOST [OVER UNDER]   starts one; there the folder OVER lies over the folder UNDER
 #   ${ssh[@]}                     the options of ddprun for it
 #
-# The daemons are in $daemons, and end with the test.
+# The daemons are in $daemons, and end with the test. Their sessions have the home $work/home: what a
+# shell reads in the home of whoever runs the tests may take any time, or fail when it is killed.
 # shellcheck shell=bash
 . "$(dirname "${BASH_SOURCE[0]}")/netns.sh"
 for tool in ssh ssh-keygen; do
@@ -12,6 +13,7 @@ for tool in ssh ssh-keygen; do
 done
 [ -x /usr/sbin/sshd ] || skip "there is no sshd (package openssh-server)"
 
+mkdir "$work/home"
 ssh-keygen -q -t ed25519 -N '' -f "$work/key"
 cat >"$work/sshd_config" <<END
 HostKey $work/key
@@ -21,7 +23,7 @@ UsePAM no
 PermitRootLogin yes
 PasswordAuthentication no
 PidFile none
-SetEnv $mark $(env | grep -E '^([A-Z]*SAN_OPTIONS|DDPRUN_MUTATION[A-Z_]*)=' | tr '\n' ' ')
+SetEnv HOME=$work/home $mark $(env | grep -E '^([A-Z]*SAN_OPTIONS|DDPRUN_MUTATION[A-Z_]*)=' | tr '\n' ' ')
 END
 cat >"$work/ssh_config" <<END
 IdentityFile $work/key
