@@ -180,20 +180,11 @@ void NcclBackend::run(const Task& task) {
 }
 
 std::shared_ptr<AsyncCall> NcclBackend::begin(const Task& task) {
-  if (!task.on_device) return host_->begin(task);
-  try {
-    return enqueue(task, false);
-  } catch (const Error& error) {
-    return failed_call(error);
-  }
+  return task.on_device ? enqueue(task, false) : host_->begin(task);
 }
 
 std::shared_ptr<AsyncCall> NcclBackend::begin_in_stream(const Task& task) {
-  try {
-    return enqueue(task, true);
-  } catch (const Error& error) {
-    return failed_call(error);
-  }
+  return enqueue(task, true);
 }
 
 /// In the caller's stream where that is asked for: to another stream and back takes a GPU 5 us. But
@@ -202,11 +193,15 @@ std::shared_ptr<AsyncCall> NcclBackend::begin_in_stream(const Task& task) {
 /// NCCL launches them. If the caller's stream is being captured, that becomes part of the capture,
 /// a fork in the graph, and AsyncCall::wait() joins it.
 std::shared_ptr<AsyncCall> NcclBackend::enqueue(const Task& task, bool in_stream) {
-  if (!communicator_) connect(device_for(task));
-  const bool stays = in_stream && task.stream != CU_STREAM_PER_THREAD && !NcclGroup::is_open() &&
-                     !is_capturing(task.stream);
-  const auto call = launch(task, stays ? task.stream : communicator_->stream());
-  return std::make_shared<NcclAsyncCall>(communicator_, call, task.stream, !stays);
+  try {
+    if (!communicator_) connect(device_for(task));
+    const bool stays = in_stream && task.stream != CU_STREAM_PER_THREAD && !NcclGroup::is_open() &&
+                       !is_capturing(task.stream);
+    const auto call = launch(task, stays ? task.stream : communicator_->stream());
+    return std::make_shared<NcclAsyncCall>(communicator_, call, task.stream, !stays);
+  } catch (const Error& error) {
+    return failed_call(error);
+  }
 }
 
 /// An event is recorded after the call.
