@@ -122,9 +122,16 @@ start() {
   pids[$name]=$ddprun codes[$name]='' passed_events[$name]=0
 }
 
-finish() {
+wait_for_ddprun() {
   code=0
-  wait -f "$ddprun" 2>/dev/null || code=$?  # to its end, also if it was stopped and continued
+  wait "$ddprun" 2>/dev/null || code=$?
+}
+
+finish() {
+  wait_for_ddprun
+  # A wait also ends when ddprun was stopped, though it was continued a moment before. `wait -f` does
+  # not, but bash 5.2 looks then at memory that it has freed, and may wait for ever for what was killed.
+  while [ "$code" -gt 128 ] && kill -0 "$ddprun" 2>/dev/null; do sleep 0.02 && wait_for_ddprun; done
   codes[$name]=$code
   kill -KILL -- "-${watchdogs[$name]}" 2>/dev/null || true
   wait "${watchdogs[$name]}" 2>/dev/null || true  # or the shell reports its end
