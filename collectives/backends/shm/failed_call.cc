@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What ShmCollectives says of calls that differ, and of data that a rank has not taken.
 #include <algorithm>
+#include <chrono>
 #include <string>
 #include <utility>
 
@@ -10,6 +11,11 @@
 #include "collectives/errors.h"
 
 namespace ddp::internal {
+namespace {
+
+constexpr std::chrono::seconds kTimeToClose{1};
+
+}  // namespace
 
 /// All ranks wait until each has told its call, or that is told for it. Whose connection has ended
 /// before there is an agreed error tells none. (All others tell theirs when they fail by the error,
@@ -27,7 +33,7 @@ void ShmCollectives::fail(const Call& call, const ShmMismatch& found) {
 std::vector<int> ShmCollectives::ended_ranks() const {
   std::vector<int> ended;
   for (int other = 0; other < context_.size; ++other) {
-    if (watch_ && watch_->has_ended(other)) ended.push_back(other);
+    if (watch_ && watch_->ends_within(other, std::chrono::milliseconds(0))) ended.push_back(other);
   }
   return ended;
 }
@@ -50,11 +56,21 @@ void ShmCollectives::tell_calls_of_others(std::uint64_t round,
   }
 }
 
+/// The end of a process closes its connections one after the other: where others have seen that
+/// first, and agreed on the loss, this rank's may be about to end.
 std::optional<ShmCollectives::Untaken> ShmCollectives::find_untaken() const {
-  for (const int other : ended_ranks()) {
-    for (const Call& call : rounds_.calls_after(other)) {
-      if (sends_in(call, other)) return Untaken{context_.named(other), call};
-    }
+  using namespace std::chrono;
+  const auto deadline = steady_clock::now() + kTimeToClose;
+  const auto ends = [&](int rank) {
+    const auto left = ceil<milliseconds>(deadline - steady_clock::now());
+    return watch_ && watch_->ends_within(rank, std::max(left, milliseconds(0)));
+  };
+  for (int other = 0; other < context_.size; ++other) {
+    if (other == context_.rank) continue;
+    const auto calls = rounds_.calls_after(other);
+    const auto sent =
+        std::ranges::find_if(calls, [&](const Call& call) { return sends_in(call, other); });
+    if (sent != calls.end() && ends(other)) return Untaken{context_.named(other), *sent};
   }
   return std::nullopt;
 }

@@ -29,11 +29,11 @@ HangupWatch::~HangupWatch() {
   thread_.join();
 }
 
-bool HangupWatch::has_ended(int rank) const {
+bool HangupWatch::ends_within(int rank, std::chrono::milliseconds limit) const {
   const auto found = std::ranges::find(connections_, rank, &Connection::rank);
   if (found == connections_.end()) return false;
   pollfd one = {found->socket.get(), POLLRDHUP, 0};
-  return ::poll(&one, 1, 0) > 0;
+  return ::poll(&one, 1, static_cast<int>(limit.count())) > 0;
 }
 
 void HangupWatch::run() const {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <thread>
 #include <vector>
@@ -24,8 +25,8 @@ class HangupWatch {
   HangupWatch(const HangupWatch&) = delete;
   HangupWatch& operator=(const HangupWatch&) = delete;
 
-  /// Whether the connection with this rank has ended. Thread: any.
-  bool has_ended(int rank) const;
+  /// Waits until the connection with this rank ends. False: it has not within `limit`. Thread: any.
+  bool ends_within(int rank, std::chrono::milliseconds limit) const;
 
   /// Waits for the function, if it is being called.
   ~HangupWatch();
