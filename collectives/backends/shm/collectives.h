@@ -64,7 +64,7 @@ class ShmCollectives {
   void watch(std::vector<HangupWatch::Connection> connections);
 
   /// After run() has thrown: a call in which this rank sent data to one that has ended and had not
-  /// come to the call; nullopt if it knows of none.
+  /// come to the call; nullopt if it knows of none. Waits up to a second for such an end.
   struct Untaken {
     int rank = 0;
     Call call;
