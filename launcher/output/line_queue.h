@@ -8,6 +8,8 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "launcher/output/marked_lines.h"
+
 namespace ddprun::launcher {
 
 /// A queue of bytes for one file, from several writers. It keeps track of the writer whose last
@@ -34,11 +36,19 @@ class LineQueue {
   /// `overwrites`: the file is a terminal, where a progress line can be erased.
   explicit LineQueue(bool overwrites) : overwrites_(overwrites) {}
 
+  /// Another ddprun reads the file, and tells marked lines of this one from its workers' output.
+  void escape_marks() { escapes_marks_ = true; }
+
   /// Call before `writer` appends: ends another writer's unfinished line with a newline, or erases
   /// it.
   void begin(const void* writer);
 
   void append(std::string_view text) {
+    escapes_marks_&& has_marks(text) ? append_own(without_marks(text)) : append_own(text);
+  }
+
+  /// A line of ddprun itself: its mark is left.
+  void append_own(std::string_view text) {
     if (text.empty()) return;
     if (text.size() > pending_.capacity_ - pending_.end_) make_room(text.size());
     std::memcpy(pending_.bytes_.get() + pending_.end_, text.data(), text.size());
@@ -87,6 +97,7 @@ class LineQueue {
   void erase_open_line();
 
   bool overwrites_;
+  bool escapes_marks_ = false;
   const void* open_ = nullptr;
   Line line_;                                     // of open_; not kept for a file
   size_t began_ = 0;                              // size() at the last begin()

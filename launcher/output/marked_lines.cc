@@ -1,37 +1,58 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/output/marked_lines.h"
 
-#include <algorithm>
-#include <utility>
-
 #include "base/log.h"
-#include "launcher/output/line_splitter.h"
 
 namespace ddprun::launcher {
+namespace {
+
+constexpr size_t kLongestLine = size_t{1} << 20;
+constexpr char kEscapeMark = '\x10';
+constexpr char kChanged = '\x40';  // makes a printable character of the mark and of the escape
+
+bool is_special(char c) {
+  return c == log::kMark || c == kEscapeMark;
+}
+
+}  // namespace
+
+bool has_marks(std::string_view bytes) {
+  return bytes.find(log::kMark) != bytes.npos || bytes.find(kEscapeMark) != bytes.npos;
+}
+
+std::string without_marks(std::string_view bytes) {
+  std::string escaped;
+  for (const char c : bytes) {
+    if (is_special(c)) escaped += kEscapeMark;
+    escaped += is_special(c) ? static_cast<char>(c ^ kChanged) : c;
+  }
+  return escaped;
+}
 
 std::string MarkedLines::take(std::string_view bytes,
                               const std::function<void(std::string_view)>& taken) {
+  if (state_ == State::text && !has_marks(bytes)) return std::string(bytes);
   std::string rest;
-  while (!bytes.empty()) {
-    const size_t newline = std::min(bytes.find('\n'), bytes.size() - 1);
-    const std::string_view piece = bytes.substr(0, newline + 1);
-    if (at_line_start_) in_marked_ = piece.front() == log::kMark;
-    at_line_start_ = piece.back() == '\n';
-    if (in_marked_) {
-      keep(piece, taken);
+  for (const char c : bytes) {
+    if (c == log::kMark) {  // also within a line that a killed process left unfinished
+      state_ = State::marked;
+      line_.clear();
+    } else if (state_ == State::marked && c == '\n') {
+      state_ = State::text;
+      taken(line_);
+    } else if (state_ == State::marked) {
+      if (line_.size() < kLongestLine) line_ += c;
+    } else if (state_ == State::escape) {
+      const char original = static_cast<char>(c ^ kChanged);
+      state_ = State::text;
+      rest += is_special(original) ? original : c;
+    } else if (c == kEscapeMark) {
+      state_ = State::escape;
     } else {
-      rest += piece;
+      rest += c;
     }
-    bytes.remove_prefix(piece.size());
   }
   return rest;
-}
-
-void MarkedLines::keep(std::string_view piece, const std::function<void(std::string_view)>& taken) {
-  kept_ += piece.substr(0, kMaxLine - std::min(kept_.size(), kMaxLine));
-  if (!at_line_start_) return;
-  const std::string line = std::exchange(kept_, {});
-  taken(std::string_view(line).substr(1, line.find('\n') - 1));
 }
 
 }  // namespace ddprun::launcher

@@ -5,21 +5,29 @@
 #include <string>
 #include <string_view>
 
+// A stream in which lines of a ddprun, marked by log::kMark, are between bytes of its workers. The
+// writer escapes the workers' bytes, so no mark is theirs. Pure.
+
 namespace ddprun::launcher {
 
-/// Takes the lines that begin with log::kMark out of a stream. Pure.
+/// Whether without_marks() changes `bytes`.
+bool has_marks(std::string_view bytes);
+
+/// A worker's bytes for such a stream: without a mark. MarkedLines restores them.
+std::string without_marks(std::string_view bytes);
+
+/// Takes such a stream apart.
 class MarkedLines {
  public:
   /// The next `bytes` of the stream. Calls `taken` for each marked line that has ended, without
-  /// mark and newline, cut after kMaxLine bytes; returns all the rest.
+  /// mark and newline, cut after a MiB; returns the workers' bytes.
   std::string take(std::string_view bytes, const std::function<void(std::string_view)>& taken);
 
  private:
-  void keep(std::string_view piece, const std::function<void(std::string_view)>& taken);
+  enum class State { text, escape, marked };
 
-  bool at_line_start_ = true;
-  bool in_marked_ = false;
-  std::string kept_;  // the beginning of a marked line
+  State state_ = State::text;
+  std::string line_;  // the beginning of a marked one
 };
 
 }  // namespace ddprun::launcher

@@ -51,6 +51,7 @@ Output::Output(boost::asio::any_io_executor executor, int out, int err)
   if (!out_.is_same_file(err)) err_.emplace(executor, err, "stderr", listener());
 }
 
+  if (log::are_lines_relayed()) this->err().lines().escape_marks();
 Output::~Output() = default;
 
 ConsoleWriter::Listener Output::listener() {
@@ -420,7 +421,7 @@ void Output::write_own_line(std::string_view line) {
     return;
   }
   lines.begin(this);
-  lines.append(line);
+  lines.append_own(line);
   err().flush();
 }
 

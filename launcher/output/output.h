@@ -72,8 +72,8 @@ class Output {
   /// ddprun's terminal may have another size: hands it on to the workers' pseudo-terminals.
   void window_changed();
 
-  /// Lines of this worker's stderr that begin with log::kMark go to `taken`, without mark and
-  /// newline. Nothing else of it is shown before show_stderr.
+  /// This worker is a ddprun: its own lines on stderr, which have a mark (MarkedLines), go to
+  /// `taken`. Nothing else of its stderr is shown before show_stderr.
   void take_marked_lines(int rank, std::function<void(std::string_view)> taken);
   void show_stderr(int rank);
 

@@ -93,7 +93,7 @@ struct OutputStream {
   StreamSink sink;
   std::optional<LineFilter> filter;  // set with sink.duplicates
   MarkedLines marked;
-  std::function<void(std::string_view)> take_marked;  // empty: marked lines are as all others
+  std::function<void(std::string_view)> take_marked;  // empty: it has no marked lines
   Unsaved unsaved;
   std::chrono::steady_clock::time_point last_shown;
   size_t burst = 0;        // bytes since it was quiet
