@@ -51,7 +51,7 @@ std::optional<remote::Starter> agent_starter(Engine engine) {
   if (engine == Engine::slurm) return remote::Starter::srun;
   if (engine == Engine::lsf) return remote::Starter::blaunch;
   if (engine == Engine::sge) return remote::Starter::qrsh;
-  if (engine == Engine::pbs) return remote::Starter::pbsdsh;
+  if (engine == Engine::pbs) return remote::Starter::ssh;
   if (engine == Engine::flux) return remote::Starter::flux;
   return std::nullopt;
 }
@@ -220,7 +220,7 @@ class Filler {
     for (const std::string& host : allocation_.hosts) {
       raw_.remote.hosts->push_back({host, std::nullopt});
     }
-    raw_.remote.lines = allocation_.lines;
+    if (program == remote::Starter::ssh) raw_.remote.instead = starter(allocation_.engine);
     note("an agent on each node", allocation_.nodes->source);
   }
 

@@ -33,7 +33,6 @@
 #include "launcher/signals.h"
 #include "remote/follow.h"
 #include "remote/launch.h"
-#include "remote/relay.h"
 
 namespace {
 
@@ -162,11 +161,8 @@ int run_guarded(int argc, char** argv, const Words& words, bool remote, Fd contr
 }
 
 /// For another ddprun, which reads the last word about it.
-int run_remote(int argc, char** argv, const Words& words) {
+int run_remote(int argc, char** argv) {
   const pid_t guardian = getpid();
-  if (const std::string_view where = remote::place_to_call(words); !where.empty()) {
-    if (const Result<> called = remote::call_back(where); !called) return fail(called.error());
-  }
   Result<remote::Followed> order = remote::follow_order();
   const int code = order ? run_guarded(argc, argv, order->arguments, true,
                                        std::move(order->control), std::move(order->secret))
@@ -183,8 +179,7 @@ int main(int argc, char** argv) {
   if (agent::is_stack_helper(words)) return agent::run_stack_helper(words);
   if (cli::is_verb(words)) return cli::run_verb(words);
   if (doctor::is_node(words)) return doctor::run_node(words);  // signals end it, as any worker
-  if (remote::is_relay(words)) return remote::run_relay(words);
   launcher::block_signals();
-  if (remote::is_remote_agent(words)) return run_remote(argc, argv, words);
+  if (remote::is_remote_agent(words)) return run_remote(argc, argv);
   end_process(run_guarded(argc, argv, words, false, Fd(), Secret()));
 }

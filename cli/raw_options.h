@@ -46,7 +46,7 @@ struct RemoteOptions {
   std::string host_file;                   ///< --hostfile; empty: none
   std::string ssh = "ssh";
   remote::Starter starter = remote::Starter::ssh;  ///< another one in the scheduler's job
-  std::vector<std::size_t> lines;                  ///< of PBS's: engine::Allocation::lines
+  std::string instead;                             ///< remote::FailedStart::instead
   std::vector<std::uint16_t> ports;   ///< of the rendezvous, by the scheduler's job; empty: any
   std::vector<std::string> exported;  ///< names of variables, perhaps with a * at their end
 

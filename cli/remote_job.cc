@@ -159,8 +159,7 @@ class Arguments {
     add(words, "nnodes", std::to_string(least) + ":" + std::to_string(max_nodes()));
     add(words, "config", std::string(kNoConfig));  // its values are handed on as flags
     if (!raw_.remote.by_srun()) add(words, "engine", "none");
-    const bool has_grace = raw_.remote.starter == Starter::ssh || gives("shutdown_timeout");
-    if (!has_grace) {  // the engine's, of which the agents do not know
+    if (!gives("shutdown_timeout")) {  // the engine's, of which the agents do not know
       add(words, "shutdown_timeout", std::to_string(raw_.job.stop_grace.count()) + "ms");
     }
     if (raw_.local_size.kind == LocalSize::Kind::gpu_or_one && !gives("nproc_per_node")) {
@@ -218,28 +217,23 @@ bool is_own(const std::string& name, const Host& host) {
 /// The commands that start the agents.
 class Starters {
  public:
-  Starters(const RemoteOptions& options, const HostNames& hosts, const Host& host)
-      : options_(options), host_(host), own_path_(host.executable()), own_name_(host.name) {
-    const auto own = std::ranges::find_if(
-        hosts, [&host](const remote::HostName& each) { return is_own(each.name, host); });
-    if (own != hosts.end()) own_name_ = own->name;
-  }
+  Starters(const RemoteOptions& options, const Host& host)
+      : options_(options), host_(host), own_path_(host.executable()) {}
 
   /// Errors: not_found (there is no ssh).
-  Result<> set(remote::HostSpec& spec, size_t number) {
+  Result<> set(remote::HostSpec& spec) {
     if (!options_.by_srun() && is_own(spec.name, host_)) {
       spec.starter = remote::local_command(own_path_);
       spec.program = own_path_;
       return {};
     }
+    spec.starter = command(spec.name);
     if (program_.empty()) {
-      const std::string name = program_name(spec.name, number);
-      Result<std::string> program = host_.find_program(name);
-      if (!program) return no_starter(name, program.error());
+      Result<std::string> program = host_.find_program(spec.starter.front());
+      if (!program) return no_starter(spec.starter.front(), program.error());
       program_ = std::move(*program);
     }
-    spec.starter = command(spec.name, number);
-    spec.program = options_.starter == Starter::pbsdsh ? own_path_ : program_;
+    spec.program = program_;
     return {};
   }
 
@@ -255,11 +249,7 @@ class Starters {
     return error;
   }
 
-  std::string program_name(const std::string& name, size_t number) const {
-    return options_.starter == Starter::pbsdsh ? "pbsdsh" : command(name, number).front();
-  }
-
-  Words command(const std::string& name, size_t number) const {
+  Words command(const std::string& name) const {
     switch (options_.starter) {
       case Starter::srun:
         return remote::srun_command(name, own_path_);
@@ -267,9 +257,6 @@ class Starters {
         return remote::blaunch_command(name, own_path_);
       case Starter::qrsh:
         return remote::qrsh_command(name, own_path_);
-      case Starter::pbsdsh:
-        return remote::pbsdsh_command(program_, std::to_string(options_.lines[number]), own_name_,
-                                      own_path_);
       case Starter::flux:
         return remote::flux_command(name, own_path_);
       case Starter::ssh:
@@ -281,8 +268,7 @@ class Starters {
   const RemoteOptions& options_;
   const Host& host_;
   std::string own_path_;
-  std::string own_name_;  // as the other hosts know it
-  std::string program_;   // of the starter; empty: not needed so far
+  std::string program_;  // of the starter; empty: not needed so far
 };
 
 }  // namespace
@@ -309,15 +295,16 @@ Result<remote::Job> remote_job(const RawOptions& raw, const std::vector<std::str
   job.log_level = raw.job.log_level;
   job.log_format = raw.job.log_format;
   job.warning = raw.unread_config;
+  job.instead = raw.remote.instead;
   job.requeue = raw.job.requeue;
   job.secret = std::move(*secret);
   const Arguments arguments(raw, *hosts);
   const std::string directory = host.directory();
-  Starters starters(raw.remote, *hosts, host);
+  Starters starters(raw.remote, host);
   for (size_t i = 0; i < hosts->size(); ++i) {
     remote::HostSpec& spec = job.hosts.emplace_back();
     spec.name = (*hosts)[i].name;
-    if (const Result<> set = starters.set(spec, i); !set) return set.error();
+    if (const Result<> set = starters.set(spec); !set) return set.error();
     spec.order = {directory, *variables, arguments.of(i)};
     spec.order.arguments.insert(spec.order.arguments.end(), rest.begin(), rest.end());
   }

@@ -43,9 +43,6 @@ struct Allocation {
   std::string job;  ///< the engine's own name for it, and for the step in it: "4711.0"
   std::string id;   ///< as the engine's commands take it: "4711"; empty: none is needed
   Hosts hosts;      ///< in the order of node ranks; may be empty
-  /// For each host the number of its first line in PBS's file of nodes, as pbsdsh takes it; of
-  /// other engines empty.
-  std::vector<size_t> lines;
   /// Whether the engine starts a program on every node; else it runs on the first one alone.
   bool on_every_node = true;
   /// Why the nodes of the whole job are not known here, and what to do; empty: they are.

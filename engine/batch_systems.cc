@@ -51,10 +51,7 @@ Result<std::optional<Allocation>> detect_pbs(const Surroundings& surroundings) {
   for (const auto* number : {&task, &node}) {
     if (!*number) return number->error();
   }
-  Allocation& allocation = **found;
-  allocation.on_every_node = (*task && (*task)->value > 1) || (*node && (*node)->value > 0);
-  const auto text = surroundings.read_file(*find(surroundings.environment, "PBS_NODEFILE"));
-  allocation.lines = first_lines(text.value_or(""), allocation.hosts);
+  (*found)->on_every_node = (*task && (*task)->value > 1) || (*node && (*node)->value > 0);
   return found;
 }
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
-#include <map>
 #include <optional>
 #include <set>
 
@@ -176,17 +175,6 @@ Result<Hosts> hosts_of_lines(std::string_view text) {
     if (!words.empty()) hosts.add(words.front());
   }
   return hosts.result(text);
-}
-
-std::vector<size_t> first_lines(std::string_view text, const Hosts& hosts) {
-  std::map<std::string, size_t, std::less<>> first;
-  for (size_t number = 0; !text.empty();) {
-    const auto words = words_of(next_piece(text, '\n'));
-    if (!words.empty()) first.emplace(words.front(), number++);
-  }
-  std::vector<size_t> lines;
-  for (const std::string& host : hosts) lines.push_back(first[host]);
-  return lines;
 }
 
 Result<Hosts> hosts_of_table(std::string_view text) {

@@ -30,9 +30,6 @@ Result<std::vector<int>> expand_counts(std::string_view text);
 /// host once, in order.
 Result<Hosts> hosts_of_lines(std::string_view text);
 
-/// For each of these hosts the number of its first line, from 0; empty lines have no number.
-std::vector<size_t> first_lines(std::string_view text, const Hosts& hosts);
-
 /// The hosts of SGE's hostfile, whose lines are "host slots queue processors".
 Result<Hosts> hosts_of_table(std::string_view text);
 

@@ -47,8 +47,6 @@ void detect_in(std::string_view text) {
   const Allocation& allocation = **found;
   if (allocation.node_rank && allocation.nodes && !allocation.hosts.empty()) {
     require(allocation.node_rank->value < allocation.nodes->value, "a node rank is in range");
-    require(allocation.lines.empty() || allocation.lines.size() == allocation.hosts.size(),
-            "each host has a line");
     require(allocation.master->value == allocation.hosts.front(), "node rank 0 is the master");
   }
   for (const std::uint16_t port : ports_of(allocation.job)) {

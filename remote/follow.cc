@@ -111,14 +111,7 @@ void say(std::string_view words) {
 }  // namespace
 
 bool is_remote_agent(std::span<const std::string> words) {
-  return words.size() == 1 && (words.front() == kAgentFlag || !place_to_call(words).empty());
-}
-
-std::string_view place_to_call(std::span<const std::string> words) {
-  const std::string_view word = words.front();
-  const bool has_place =
-      word.starts_with(kAgentFlag) && word.substr(kAgentFlag.size()).starts_with('=');
-  return has_place ? word.substr(kAgentFlag.size() + 1) : std::string_view();
+  return words.size() == 1 && words.front() == kAgentFlag;
 }
 
 Result<Followed> follow_order() {

@@ -23,9 +23,6 @@ inline constexpr std::string_view kEnded = "ended ";
 /// Whether this process is such an agent, by its words without argv[0].
 bool is_remote_agent(std::span<const std::string> words);
 
-/// Where the one that started it waits for its call, as call_back() takes it; empty: on stdin.
-std::string_view place_to_call(std::span<const std::string> words);
-
 /// The order.
 struct Followed {
   std::vector<std::string> arguments;  ///< without argv[0]

@@ -36,6 +36,7 @@ struct Job {
   log::Format log_format = log::Format::text;
   std::vector<std::string> origins{};  ///< for people: where values are from, a line each
   std::string warning{};               ///< what the user should know; empty: nothing
+  std::string instead{};               ///< FailedStart::instead
   /// For the agents, as text, beside their orders; nullptr: none.
   std::shared_ptr<const Secret> secret{};
 };

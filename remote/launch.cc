@@ -159,7 +159,12 @@ class Launch {
     if (const auto failure = agent.connection->exec_failure()) {
       return "host " + spec.name + ": " + failure->message;
     }
-    return start_failure_text({spec.name, spec.starter, status.code(), agent.said, tail});
+    return start_failure_text({.host = spec.name,
+                               .starter = spec.starter,
+                               .code = status.code(),
+                               .said = agent.said,
+                               .tail = tail,
+                               .instead = job_.instead});
   }
 
   void report(const std::string& sentence, Roster::Stop stop) {

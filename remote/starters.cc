@@ -2,11 +2,9 @@
 #include "remote/starters.h"
 
 #include <algorithm>
-#include <span>
 
 #include "base/text.h"
 #include "remote/order.h"
-#include "remote/relay.h"
 
 namespace ddprun::remote {
 namespace {
@@ -27,20 +25,17 @@ std::string in_parentheses(const std::string& text) {
   return text.empty() ? "" : " (" + printable(cut(text, 300)) + ")";
 }
 
-/// Without the relay.
-std::span<const std::string> visible(const Words& starter) {
-  const bool is_relayed = starter.size() > 3 && starter[1] == kRelayFlag;
-  return std::span(starter).subspan(is_relayed ? 3 : 0);
-}
-
-/// The starter's words with another program, which the user can try by hand; empty: there is no
+/// What the user can try by hand: the starter's words with another program. Empty: there is no
 /// starter. An ssh's last word has program and flag.
-std::string by_hand(const Words& starter) {
-  auto words = visible(starter);
-  words = words.first(words.size() - (words.back() == kAgentFlag ? 2 : 1));
-  std::string text;
-  for (const std::string& word : words) text += word + " ";
-  return text.empty() ? text : "; try it by hand: " + text + "true";
+std::string by_hand(const FailedStart& failure) {
+  const Words& words = failure.starter;
+  const size_t size = words.size() - (words.back() == kAgentFlag ? 2 : 1);
+  if (size == 0) return "";
+  std::string text = "; try it by hand: ";
+  for (size_t i = 0; i < size; ++i) text += words[i] + " ";
+  text += "true";
+  return failure.instead.empty() ? text
+                                 : text + "; or start ddprun on every node: " + failure.instead;
 }
 
 }  // namespace
@@ -90,19 +85,6 @@ Words qrsh_command(std::string_view host, std::string_view executable) {
           std::string(kAgentFlag)};
 }
 
-Words pbsdsh_command(std::string_view pbsdsh, std::string_view line, std::string_view own_host,
-                     std::string_view executable) {
-  return {std::string(executable),
-          std::string(kRelayFlag),
-          std::string(own_host),
-          std::string(pbsdsh),
-          "-n",
-          std::string(line),
-          "--",
-          std::string(executable),
-          std::string(kAgentFlag)};
-}
-
 /// It takes stdin along unless it has --input.
 Words flux_command(std::string_view host, std::string_view executable) {
   return {"flux",
@@ -118,7 +100,7 @@ Words flux_command(std::string_view host, std::string_view executable) {
 }
 
 std::string starter_name(const Words& starter) {
-  const std::string& program = visible(starter).front();
+  const std::string& program = starter.front();
   return program.substr(program.rfind('/') + 1);
 }
 
@@ -138,7 +120,7 @@ std::string start_failure_text(const FailedStart& failure) {
            ": install it at the same path on all hosts";
   }
   return host + "cannot be reached: " + starter_name(failure.starter) + " ended with exit code " +
-         std::to_string(failure.code) + in_parentheses(failure.tail) + by_hand(failure.starter);
+         std::to_string(failure.code) + in_parentheses(failure.tail) + by_hand(failure);
 }
 
 }  // namespace ddprun::remote

@@ -12,7 +12,7 @@ namespace ddprun::remote {
 using Words = std::vector<std::string>;
 
 /// The program that starts the agents.
-enum class Starter { ssh, srun, blaunch, qrsh, pbsdsh, flux };
+enum class Starter { ssh, srun, blaunch, qrsh, flux };
 
 /// `ssh` is the user's own: "ssh", or with options, "ssh -p 2222", which come first and so override
 /// ours. `executable`: ddprun's path.
@@ -27,16 +27,10 @@ Words blaunch_command(std::string_view host, std::string_view executable);
 /// A task of SGE's job on one of its hosts.
 Words qrsh_command(std::string_view host, std::string_view executable);
 
-/// A task of PBS's job at the line of its file of nodes that has this number, from 0. It takes
-/// neither input nor output along, so `executable` relays them, and its agents reach this host by
-/// `own_host`. `pbsdsh` is its path.
-Words pbsdsh_command(std::string_view pbsdsh, std::string_view line, std::string_view own_host,
-                     std::string_view executable);
-
 /// A job on one of the hosts of Flux's instance, which has the whole host.
 Words flux_command(std::string_view host, std::string_view executable);
 
-/// Without the relay: the program that is said to start the agent.
+/// The name of the program that starts the agent.
 std::string starter_name(const Words& starter);
 
 /// On the launching host itself.
@@ -49,6 +43,8 @@ struct FailedStart {
   int code;          ///< that it ended with
   std::string said;  ///< the last line of ddprun there, without "ddprun: "; empty: none
   std::string tail;  ///< the last line on stderr; may be empty
+  /// How the user can start ddprun on every node, if not by `starter`; empty: unknown.
+  std::string instead{};
 };
 
 /// One sentence: why it could not be started, and what to do.

@@ -213,19 +213,20 @@ TEST_CASE("in a job script of LSF blaunch starts the agents, in one of SGE qrsh"
                         "only ssh passes DDPRUN_SECRET on without showing it"));
 }
 
-TEST_CASE(
-    "in a job script of PBS pbsdsh starts the agents behind a relay, in one of Flux flux run") {
-  cli::Host pbs = launching({"PBS_JOBID=7", "PBS_NODEFILE=/nodes", "PBS_TASKNUM=1", "PBS_NODENUM=0",
-                             "PBS_JOBCOOKIE=c", "PATH=/bin"});
+TEST_CASE("in a job script of PBS ssh starts the agents, in one of Flux flux run") {
+  cli::Host pbs = launching(
+      {"PBS_JOBID=7", "PBS_NODEFILE=/nodes", "PBS_TASKNUM=1", "PBS_NODENUM=0", "PATH=/bin"});
   pbs.read_file = [](const std::string&) { return "gpu-07\ngpu-07\ngpu-08\n"; };
   const remote::Job job = hosts({"--nnodes", "1:2", "train"}, pbs);
   REQUIRE(job.hosts.size() == 2);
   CHECK(job.least == 1);
   CHECK(job.hosts[0].starter == Texts{"/opt/ddprun", "--remote_agent"});
-  CHECK(job.hosts[1].program == "/opt/ddprun");
-  CHECK(job.hosts[1].starter == Texts{"/opt/ddprun", "--remote_relay", "gpu-07", "/bin/pbsdsh",
-                                      "-n", "2", "--", "/opt/ddprun", "--remote_agent"});
+  CHECK(job.hosts[1].program == "/bin/ssh");
+  CHECK(job.hosts[1].starter == remote::ssh_command("ssh", "gpu-08", "/opt/ddprun"));
+  CHECK(job.instead.starts_with("pbsdsh "));
   auto second = options(job.hosts[1]);
+  CHECK(second["--engine"] == "none");
+  CHECK(second["--shutdown_timeout"] == "25000ms");
   CHECK(second["--rdzv_endpoint"].starts_with("gpu-07:"));
   CHECK(second["--nproc_per_node"] == "gpu-or-1");
 

@@ -248,7 +248,6 @@ TEST_CASE("PBS has a line for each process; its script runs on the first host, i
   CHECK(job.job == "604319.head");
   CHECK_FALSE(job.on_every_node);
   CHECK(job.hosts == Hosts{"n1", "n2"});
-  CHECK(job.lines == std::vector<size_t>{0, 2});
   check(job.nodes, 2, "PBS_NODEFILE");
   check(job.node_rank, 0, "PBS_NODEFILE");
   check(job.master, std::string("n1"), "PBS_NODEFILE");

@@ -77,10 +77,6 @@ TEST_CASE("a hostfile has each host once, in order, however many lines it has") 
   CHECK_FALSE(hosts_of_pairs("a b").has_value());
 }
 
-TEST_CASE("pbsdsh knows a host by the number of its line") {
-  CHECK(first_lines("b\n\nb\na\nb\nc", {"b", "a", "c"}) == std::vector<size_t>{0, 2, 4});
-}
-
 TEST_CASE("a short name is the same host as the long one") {
   CHECK(is_same_host("gpu-07", "gpu-07"));
   CHECK(is_same_host("gpu-07", "GPU-07.cluster"));

@@ -37,10 +37,8 @@ TEST_CASE("each way in which a start fails has a sentence that says what to do")
         "host b: cannot be reached: srun ended with exit code 1 (Job has expired); try it by "
         "hand: srun --nodes=1 --ntasks=1 --ntasks-per-node=1 --nodelist=b --overlap --mpi=none "
         "--cpu-bind=none --export=ALL --kill-on-bad-exit=0 --quiet -- true");
-  const Words pbs = pbsdsh_command("/opt/pbs/bin/pbsdsh", "4", "a", "/opt/ddprun");
-  CHECK(start_failure_text({"b", pbs, 1, "", ""}) ==
-        "host b: cannot be reached: pbsdsh ended with exit code 1; try it by hand: "
-        "/opt/pbs/bin/pbsdsh -n 4 -- true");
+  CHECK(start_failure_text({"b", ssh, 255, "", "", "pbsdsh ddprun"})
+            .ends_with(" b true; or start ddprun on every node: pbsdsh ddprun"));
   CHECK(start_failure_text({"b", flux_command("b", "/opt/ddprun"), 1, "", ""})
             .ends_with("--requires=host:b --setopt=cpu-affinity=off --unbuffered true"));
   CHECK(start_failure_text({"b", local_command("/opt/ddprun"), 1, "", ""}) ==
