@@ -26,8 +26,10 @@ constexpr size_t kOwnLimit = 1024 * 1024;  // pending bytes beyond which own lin
 constexpr std::chrono::milliseconds kFlushLimit{500};
 constexpr std::chrono::milliseconds kFlushAllLimit{5'000};
 
-/// The beginning of a line is shown when nothing has come for so long.
-constexpr std::chrono::milliseconds kQuiet{200};
+/// The beginning of a line is shown when nothing has come for so long: on a terminal it may be a
+/// prompt; in a file or a pipe, where nobody answers, only the last words of a worker that hangs.
+constexpr std::chrono::milliseconds kQuietOnTerminal{200};
+constexpr std::chrono::seconds kQuietElsewhere{10};
 
 // A big pipe saves context switches but uses memory, and all pipes of a user share one budget (64
 // MiB by default); beyond it, new pipes have one page. So only a few pipes grow, each after a large
@@ -49,9 +51,9 @@ Output::Output(boost::asio::any_io_executor executor, int out, int err)
       flush_limit_(executor),
       quiet_(executor) {
   if (!out_.is_same_file(err)) err_.emplace(executor, err, "stderr", listener());
+  if (log::are_lines_relayed()) this->err().lines().escape_marks();
 }
 
-  if (log::are_lines_relayed()) this->err().lines().escape_marks();
 Output::~Output() = default;
 
 ConsoleWriter::Listener Output::listener() {
@@ -180,17 +182,23 @@ void Output::show(Stream& stream, std::string_view bytes) {
   if (!stream.sink.shown) return;
   stream.splitter.feed(bytes, stream.console.lines());
   const auto now = std::chrono::steady_clock::now();
-  if (now - std::exchange(stream.last_shown, now) >= kQuiet) stream.burst = 0;
+  const auto quiet = quiet_time(stream);
+  if (now - std::exchange(stream.last_shown, now) >= quiet) stream.burst = 0;
   stream.burst += bytes.size();
-  if (stream.may_show_prompt()) show_prompts_later();
+  if (stream.may_show_prompt()) show_prompts_by(now + quiet);
 }
 
-void Output::show_prompts_later() {
-  if (std::exchange(awaiting_quiet_, true)) return;
-  quiet_.expires_after(kQuiet);
+std::chrono::milliseconds Output::quiet_time(const Stream& stream) const {
+  return terminals_[stream.is_stderr ? 1 : 0] >= 0 ? kQuietOnTerminal : kQuietElsewhere;
+}
+
+void Output::show_prompts_by(std::chrono::steady_clock::time_point time) {
+  if (time >= quiet_by_) return;
+  quiet_by_ = time;
+  quiet_.expires_at(time);
   quiet_.async_wait([this](boost::system::error_code cancelled) {
     if (cancelled) return;
-    awaiting_quiet_ = false;
+    quiet_by_ = std::chrono::steady_clock::time_point::max();
     show_prompts();
   });
 }
@@ -200,8 +208,8 @@ void Output::show_prompts() {
   for (Stream& stream : streams_) {
     if (!stream.may_show_prompt()) continue;
     if (!stream.is_read_to_its_end()) stream.last_shown = now;  // it only seems quiet
-    if (now - stream.last_shown < kQuiet) {
-      show_prompts_later();
+    if (const auto due = stream.last_shown + quiet_time(stream); due > now) {
+      show_prompts_by(due);
       continue;
     }
     stream.splitter.pass_on_kept(stream.console.lines());

@@ -33,9 +33,10 @@ namespace ddprun::launcher {
 struct OutputStream;
 
 /// Passes the output of the workers of a round on to ddprun's stdout and stderr: whole lines, each
-/// with its worker's prefix, without loss; the beginning of a line after which nothing comes for a
-/// fifth of a second, too, as it may be a prompt. A slow reader of ddprun slows the workers: their
-/// pipes are not read while more than ConsoleWriter::kFull is pending. Never blocks.
+/// with its worker's prefix, without loss; the beginning of a line, too, if nothing comes after it
+/// for a fifth of a second on a terminal, where it may be a prompt, and for 10 s elsewhere. A slow
+/// reader of ddprun slows the workers: their pipes are not read while more than
+/// ConsoleWriter::kFull is pending. Never blocks.
 ///
 /// Files of a StreamSink get the bytes unchanged, and before the console, so that a file has at
 /// least what was seen. A thread writes them; a file on a disk that stalls slows the workers whose
@@ -171,7 +172,8 @@ class Output {
   void end(Streams::iterator stream);
   void finish_line(Stream& stream);
   bool release(Streams::iterator stream);
-  void show_prompts_later();
+  std::chrono::milliseconds quiet_time(const Stream& stream) const;
+  void show_prompts_by(std::chrono::steady_clock::time_point time);
   void show_prompts();
   void drop_stalled_later();
   void drop_stalled_files();
@@ -194,7 +196,7 @@ class Output {
   std::chrono::steady_clock::time_point drop_by_;
   boost::asio::steady_timer flush_limit_;
   boost::asio::steady_timer quiet_;
-  bool awaiting_quiet_ = false;
+  std::chrono::steady_clock::time_point quiet_by_ = std::chrono::steady_clock::time_point::max();
   std::string write_error_;
   std::vector<std::string> losses_;  // that are to be reported
   std::function<void()> done_;

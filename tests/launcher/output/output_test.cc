@@ -3,17 +3,17 @@
 
 #include <cstdlib>
 #include <fcntl.h>
-#include <pty.h>
 #include <string>
 #include <sys/wait.h>
-#include <termios.h>
 #include <unistd.h>
 #include <vector>
 
 #include <boost/asio/io_context.hpp>
 
+#include "launcher/pseudo_terminal.h"
 #include "tests/catch.h"
 #include "tests/launcher/output/output_fixture.h"
+#include "tests/must.h"
 
 namespace ddprun::launcher {
 namespace {
@@ -93,40 +93,73 @@ TEST_CASE("progress and a single worker's prompt are shown before the newline") 
   run_until(fixture.context, [&] { return fixture.out_reader.text == expected; });
 }
 
-TEST_CASE("a prompt of one of several workers is shown, and the line goes on behind it") {
+PseudoTerminal open_screen(bool coloured = false) {
+  setenv("TERM", "xterm", 1);
+  coloured ? unsetenv("NO_COLOR") : setenv("NO_COLOR", "1", 1);
+  return must(open_pseudo_terminal({}));
+}
+
+TEST_CASE(
+    "a prompt of one of several workers is shown on a terminal, and the line goes on behind it") {
+  PseudoTerminal users = open_screen();
+  asio::io_context context;
+  Reader screen(context, std::move(users.master));
+  Output output(context.get_executor(), users.slave.get(), users.slave.get());
+  const WorkerPipes pipes = add_worker(output, 0, "[0] ");
+  REQUIRE(write(pipes.out.get(), "one\nname? ", 10) == 10);
+  run_until(context, [&] { return screen.text == "[0] one\n[0] name? "; });
+  REQUIRE(write(pipes.out.get(), "hello\n", 6) == 6);
+  run_until(context, [&] { return screen.text.ends_with("name? hello\n"); });
+}
+
+TEST_CASE(
+    "a line that comes in parts is whole in a pipe, though a prompt on the terminal is shown") {
+  PseudoTerminal users = open_screen();
+  asio::io_context context;
+  Pipe pipe = make_pipe();
+  Reader screen(context, std::move(users.master)), reader(context, std::move(pipe.read_end));
+  Output output(context.get_executor(), pipe.write_end.get(), users.slave.get());
+  const WorkerPipes zero = add_worker(output, 0, "[0] ");
+  const WorkerPipes one = add_worker(output, 1, "[1] ");
+  REQUIRE(write(zero.out.get(), "loading ... ", 12) == 12);
+  context.poll();
+  REQUIRE(write(zero.err.get(), "name? ", 6) == 6);
+  run_until(context, [&] { return screen.text == "[0] name? "; });
+  REQUIRE(write(one.out.get(), "line\n", 5) == 5);
+  run_until(context, [&] { return reader.text.ends_with("line\n"); });
+  REQUIRE(write(zero.out.get(), "done\n", 5) == 5);
+  run_until(context, [&] { return reader.text.ends_with("done\n"); });
+  CHECK(reader.text == "[1] line\n[0] loading ... done\n");
+}
+
+TEST_CASE("the last words of a worker that hangs in a line are shown in a pipe, too") {
   OutputFixture fixture;
   const WorkerPipes pipes = add_worker(fixture.output, 0, "[0] ");
-  REQUIRE(write(pipes.out.get(), "one\nname? ", 10) == 10);
-  run_until(fixture.context, [&] { return fixture.out_reader.text == "[0] one\n[0] name? "; });
-  REQUIRE(write(pipes.out.get(), "hello\n", 6) == 6);
-  run_until(fixture.context, [&] { return fixture.out_reader.text.ends_with("name? hello\n"); });
+  REQUIRE(write(pipes.out.get(), "loading ... ", 12) == 12);
+  run_until(fixture.context, [&] { return fixture.out_reader.text == "[0] loading ... "; });
 }
 
 TEST_CASE("a line that a full buffer of the worker cuts is not shown in two pieces") {
-  OutputFixture fixture;
-  const WorkerPipes pipes = add_worker(fixture.output, 0, "[0] ");
-  const WorkerPipes other = add_worker(fixture.output, 1, "[1] ");
+  PseudoTerminal users = open_screen();
+  asio::io_context context;
+  Reader screen(context, std::move(users.master));
+  Output output(context.get_executor(), users.slave.get(), users.slave.get());
+  const WorkerPipes pipes = add_worker(output, 0, "[0] ");
+  const WorkerPipes other = add_worker(output, 1, "[1] ");
   const std::string buffer = std::string(4000, 'x') + "\n" + std::string(95, 'y');
   REQUIRE(write(pipes.out.get(), buffer.data(), buffer.size()) == 4096);
   REQUIRE(write(other.out.get(), "prompt? ", 8) == 8);
-  run_until(fixture.context, [&] { return fixture.out_reader.text.ends_with("[1] prompt? "); });
+  run_until(context, [&] { return screen.text.ends_with("[1] prompt? "); });
   REQUIRE(write(pipes.out.get(), "z\n", 2) == 2);
-  run_until(fixture.context, [&] { return fixture.out_reader.text.ends_with("z\n"); });
-  CHECK(fixture.out_reader.text.ends_with("\n[0] " + std::string(95, 'y') + "z\n"));
+  run_until(context, [&] { return screen.text.ends_with("z\n"); });
+  CHECK(screen.text.ends_with("\n[0] " + std::string(95, 'y') + "z\n"));
 }
 
 TEST_CASE("on a terminal prefixes have colours and progress lines share one line") {
-  setenv("TERM", "xterm", 1);
-  unsetenv("NO_COLOR");
-  int master = -1;
-  int terminal = -1;
-  termios raw{};
-  cfmakeraw(&raw);
-  REQUIRE(openpty(&master, &terminal, nullptr, &raw, nullptr) == 0);
-  const Fd terminal_end(terminal);
+  PseudoTerminal users = open_screen(true);
   asio::io_context context;
-  Reader screen(context, Fd(master));
-  Output output(context.get_executor(), terminal, terminal);
+  Reader screen(context, std::move(users.master));
+  Output output(context.get_executor(), users.slave.get(), users.slave.get());
 
   const WorkerPipes zero = add_worker(output, 0, "[0] ");
   const WorkerPipes one = add_worker(output, 1, "[1] ");
