@@ -34,8 +34,9 @@ constexpr std::string_view kDescription =
     "options. ddprun ls, status, watch, logs, stacks and stop ask a running job. ddprun doctor "
     "checks whether a job with these options would work; see ddprun doctor --help. ddprun help "
     "TOPIC shows a part of this text.\n\n"
-    "A program that ends in .py, or a module, is run by python3 -u; PYTHON_EXEC names another "
-    "interpreter. Anything else is executed directly. To run a program that has the name of a "
+    "A program that ends in .py, or a module, is run by the first python3 in PATH, with -u; "
+    "PYTHON_EXEC names another interpreter. Anything else is executed directly. To run a program "
+    "that has the name of a "
     "command, use ddprun ./NAME or ddprun -- NAME.\n\n"
     "Options end at the program. --flag value and --flag=value are the same, and so are dashes and "
     "underscores. Flags can also be set by environment variables, or in a file ddprun.toml by "
@@ -72,7 +73,7 @@ constexpr std::string_view kVariables =
     "empty variable counts as not set. ddprun also reads:";
 
 constexpr auto kReadVariables = std::to_array<ItemText>({
-    {"PYTHON_EXEC", "The Python interpreter [default: python3]."},
+    {"PYTHON_EXEC", "The Python interpreter [default: the first python3 in PATH]."},
     {"DDPRUN_SECRET", "The secret of the job itself: see --secret_file."},
     {"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "Sets the default of --prefix, as under torchrun."},
     {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1: --store worker, as under torchrun."},

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The wheel: the same bytes each time, a tag that is true; pip puts ddprun on PATH, for Debian 11's Python, too, and
-# takes each file away again; python -m ddprun runs what python -m torch.distributed.run runs, with that Python.
+# The wheel: the same bytes each time, a tag that is true; a clean Debian 13 makes it, too; pip puts ddprun on PATH, for
+# Debian 11's Python, too, and takes each file away again; python -m ddprun runs what python -m torch.distributed.run
+# runs, with that Python.
 . "$(dirname "${BASH_SOURCE[0]}")/packages.sh"
 
 wheel=$(package wheel)
@@ -42,6 +43,16 @@ END
   done
   [ -s ddprun.out ] && diff torch.distributed.run.out ddprun.out || fail 'torchrun and python -m ddprun differ'
 fi
+
+# A system with nothing else makes it, too, and needs no compiler to install it.
+clean_root trixie
+mkdir "$root/src"
+tar --create --directory "$source" --exclude './build*' --exclude ./.git . | tar --extract --directory "$root/src"
+in_root sh -c 'cd /src && scripts/package wheel' >"$work/log" 2>&1 || fail "on Debian 13: $(tail -n 30 "$work/log")"
+grep -q '^setup: 2 of 3, downloading .* packages, .* to download, .* on the disk$' "$work/log" || fail 'setup is silent'
+in_root sh -c 'python3 -m venv /venv && /venv/bin/pip --quiet install --no-index /src/build/packages/*.whl'
+runs_a_job in_root /venv/bin/ddprun
+rm -rf --one-file-system "$root"
 
 clean_root bullseye python3 python3-pip
 cp "$wheel" "$root/tmp/"
