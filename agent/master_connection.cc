@@ -189,7 +189,11 @@ void MasterConnection::make_client() {
   options.host = host_name_;
   options.hosted = server_.get();
   options.security = job_.security;
-  if (!job_.sealed_secret.empty()) options.open_secret = rendezvous::munge_open;
+  if (!job_.sealed_secret.empty()) {
+    options.open_secret = [run_id = job_.run_id](const std::string& sealed) {
+      return rendezvous::munge_open(sealed, run_id);
+    };
+  }
   options.join_timeout = job_.join_timeout;
   client_ = std::make_unique<rendezvous::Client>(executor_, std::move(options), client_hooks());
 }

@@ -35,8 +35,8 @@ struct Host {
       read_config;
   /// The secret in a file. Errors: as read_secret_file.
   std::function<Result<Secret>(const std::string& path)> read_secret;
-  /// Seals a secret for this user's processes. Errors: as rendezvous::munge_seal.
-  std::function<Result<std::string>(const Secret& secret)> seal;
+  /// Seals the secret of a job for this user's processes. Errors: as rendezvous::munge_seal.
+  std::function<Result<std::string>(const Secret& secret, const std::string& run_id)> seal;
   std::function<Result<std::string>(const std::string& name)> find_program;
   std::function<std::vector<std::string>(const std::string& path)> needed_libraries;
   std::function<std::string()> executable;  ///< path of this program; empty: unknown

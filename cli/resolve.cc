@@ -210,7 +210,7 @@ Result<> check_tunnel(const agent::JobSpec& job) {
 Result<> use_sealed_secret(agent::JobSpec& job, const Host& host) {
   const Result<Secret> secret = new_secret();
   if (!secret) return secret.error();
-  Result<std::string> sealed = host.seal(*secret);
+  Result<std::string> sealed = host.seal(*secret, job.run_id);
   if (!sealed) return sealed.error();
   auto security = rendezvous::Security::of_job(*secret, job.run_id);
   if (!security) return security.error();

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <dlfcn.h>
 #include <memory>
+#include <string_view>
 #include <sys/types.h>
 #include <unistd.h>
 #include <utility>
@@ -15,6 +16,8 @@ namespace ddprun::rendezvous {
 namespace {
 
 constexpr const char* kLibmunge = "libmunge.so.2";
+
+constexpr std::size_t kSecretSize = 32;
 
 // Of munge.h, whose numbers are part of the library's ABI.
 enum MungeStatus {
@@ -110,6 +113,11 @@ struct MungePayload {
     std::free(bytes);
   }
 
+  std::string_view view() const {
+    if (bytes == nullptr || size <= 0) return {};
+    return {static_cast<const char*>(bytes), static_cast<std::size_t>(size)};
+  }
+
   void* bytes = nullptr;
   int size = 0;
 };
@@ -120,9 +128,31 @@ bool is_opened(int status) {
          status == kMungeReplayed;
 }
 
+/// An id has no line break, so where it ends is clear.
+std::string head_of(const std::string& run_id) {
+  return "ddprun secret 1 of job " + run_id + "\n";
+}
+
 }  // namespace
 
-Result<Secret> munge_open(const std::string& credential) {
+Secret sealed_bytes(const Secret& secret, const std::string& run_id) {
+  std::string bytes = head_of(run_id);
+  bytes.reserve(bytes.size() + secret.view().size());  // no copy of it is left behind
+  bytes += secret.view();
+  Secret sealed(bytes);
+  explicit_bzero(bytes.data(), bytes.size());
+  return sealed;
+}
+
+Result<Secret> secret_in(std::string_view sealed_bytes, const std::string& run_id) {
+  const std::string head = head_of(run_id);
+  if (!sealed_bytes.starts_with(head) || sealed_bytes.size() != head.size() + kSecretSize) {
+    return Error{Errc::usage, "munge: it is not the secret of job '" + run_id + "' (--rdzv_id)"};
+  }
+  return Secret(sealed_bytes.substr(head.size()));
+}
+
+Result<Secret> munge_open(const std::string& credential, const std::string& run_id) {
   const Result<Libmunge>& munge = libmunge();
   if (!munge) return munge.error();
   const MungeQuestion question(*munge);
@@ -136,12 +166,10 @@ Result<Secret> munge_open(const std::string& credential) {
     return Error{Errc::usage, "munge: it was sealed by another user (uid " + std::to_string(user) +
                                   ", and this is uid " + std::to_string(geteuid()) + ")"};
   }
-  if (payload.size <= 0) return Error{Errc::usage, "munge: nothing is sealed in it"};
-  return Secret(std::string_view(static_cast<const char*>(payload.bytes),
-                                 static_cast<std::size_t>(payload.size)));
+  return secret_in(payload.view(), run_id);
 }
 
-Result<std::string> munge_seal(const Secret& secret) {
+Result<std::string> munge_seal(const Secret& secret, const std::string& run_id) {
   const Result<Libmunge>& munge = libmunge();
   if (!munge) return munge.error();
   const MungeQuestion question(*munge);
@@ -149,12 +177,13 @@ Result<std::string> munge_seal(const Secret& secret) {
     return Error{Errc::unreachable, "munge here has no AES-256 and SHA-256"};
   }
   char* text = nullptr;
-  const int status = munge->encode(&text, question.get(), secret.view().data(),
-                                   static_cast<int>(secret.view().size()));
+  const Secret bytes = sealed_bytes(secret, run_id);
+  const int status = munge->encode(&text, question.get(), bytes.view().data(),
+                                   static_cast<int>(bytes.view().size()));
   const std::unique_ptr<char, void (*)(void*)> credential(text, std::free);
   if (status != kMungeSuccess) return question.error(status);
   std::string sealed = credential.get();
-  const Result<Secret> opened = munge_open(sealed);
+  const Result<Secret> opened = munge_open(sealed, run_id);
   if (!opened) return opened.error();
   return sealed;
 }

@@ -33,7 +33,8 @@ using store::SocketEnds;
 /// The most addresses that an agent tells of its host.
 inline constexpr size_t kMaxAddresses = 32;
 
-/// The longest sealed secret. munge adds some 100 bytes to its 32, and writes four for three.
+/// The longest sealed secret. munge adds some 100 bytes to its 32, a tag and the job's id, and
+/// writes four for three.
 inline constexpr size_t kMaxCredential = 2048;
 
 /// In both directions: the server answers each at once.

@@ -22,7 +22,7 @@ inline cli::Host host(std::vector<std::string> environment = {},
   host.environment = std::move(environment);
   host.cpus = [] { return std::vector<int>{0, 1, 2, 3}; };
   host.devices = [gpus = std::move(gpus)](launcher::DeviceSearch) { return gpus; };
-  host.seal = [](const Secret&) -> Result<std::string> {
+  host.seal = [](const Secret&, const std::string&) -> Result<std::string> {
     return Error{Errc::unreachable, "there is no munge here"};
   };
   host.read_file = [](const std::string&) { return std::nullopt; };

@@ -171,8 +171,8 @@ TEST_CASE("an engine that does not say how many nodes there are makes no job of 
 }
 
 cli::Host with_munge(cli::Host on) {
-  on.seal = [](const Secret& secret) -> Result<std::string> {
-    return "sealed " + std::to_string(secret.view().size());
+  on.seal = [](const Secret& secret, const std::string& run_id) -> Result<std::string> {
+    return "sealed " + std::to_string(secret.view().size()) + " of " + run_id;
   };
   return on;
 }
@@ -180,7 +180,7 @@ cli::Host with_munge(cli::Host on) {
 TEST_CASE("several nodes in a job of Slurm have a secret of their own where munge seals it") {
   const agent::JobSpec spec = job({"train"}, with_munge(host(kStep)));
   CHECK(spec.security);
-  CHECK(spec.sealed_secret == "sealed 32");
+  CHECK(spec.sealed_secret == "sealed 32 of slurm-4711.0");
   CHECK(spec.origins.back() == "the job has a secret (munge)");
   const agent::JobSpec other = job({"train"}, with_munge(host(kStep)));
   CHECK(spec.security->key().bytes.view() != other.security->key().bytes.view());

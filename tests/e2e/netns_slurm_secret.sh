@@ -77,12 +77,14 @@ kill -INT "$ddprun"
 finish
 expect_exit 130
 
-# Another user has the port, and seals a secret for the node's user.
+# Who has the port has a credential of another user, or one of the node's user that is no secret of this job: its
+# payload is known, as of a credential that was made for something else, or it is the secret of another job.
 cat >"$work/pretender" <<'END'
-import json, os, socket, struct, subprocess
-os.setresuid(54321, 54321, 54321)
-seal = ["munge", "--string", "x" * 32, "--restrict-uid", "0"]
-sealed = subprocess.run(seal, stdout=subprocess.PIPE, check=True).stdout.decode().strip()
+import json, os, socket, struct, subprocess, sys
+user, payload = int(sys.argv[1]), sys.argv[2].encode()
+os.setresuid(user, user, user)
+seal = ["munge", "--restrict-uid", "0"]
+sealed = subprocess.run(seal, input=payload, stdout=subprocess.PIPE, check=True).stdout.decode().strip()
 listening = socket.create_server(("", 29500))
 print("listens", flush=True)
 agent, _ = listening.accept()
@@ -91,12 +93,21 @@ agent.sendall(struct.pack(">I", len(body)) + body)
 while agent.recv(4096):
     pass
 END
-daemon 1 python3 "$work/pretender"
-wait_until grep -qs listens "$work/.daemon.$((${#daemons[@]} - 1))"
-on_host 2 "${step[@]}" "${join[@]}"
-expect_exit 2
-expect_stderr 'node1:29500 has a secret that cannot be opened here: munge: it was sealed by another user \(uid 54321, '
-wait "${daemons[-1]}" || fail "no node came to the other user"
+pretend() {  # pretend USER PAYLOAD REASON
+  daemon 1 python3 "$work/pretender" "$1" "$2"
+  wait_until grep -qs listens "$work/.daemon.$((${#daemons[@]} - 1))"
+  on_host 2 "${step[@]}" "${join[@]}"
+  expect_exit 2
+  expect_stderr "node1:29500 has a secret that cannot be opened here: munge: $3"
+  wait "${daemons[-1]}" || fail "no node came to the pretender"
+}
+bytes=$(printf 'x%.0s' {1..32})
+sealed_for() { printf 'ddprun secret 1 of job %s\n%s' "$1" "$2"; }
+pretend 54321 "$(sealed_for ours "$bytes")" 'it was sealed by another user \(uid 54321, '
+for payload in "$bytes" "$(sealed_for other "$bytes")" "$(sealed_for ours "${bytes}x")" \
+  "$(sealed_for ours "${bytes%x}")" 'a credential of Slurm'; do
+  pretend 0 "$payload" "it is not the secret of job 'ours' \(--rdzv_id\)"
+done
 
 # Where credentials expire after a second the second node comes when the master's has expired.
 mkdir "$work/short"

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "rendezvous/munge.h"
 #include "rendezvous/secure_channel.h"
 #include "rendezvous/server.h"
 #include "tests/catch.h"
@@ -45,6 +46,28 @@ struct SealedWorld : SecretWorld {
 };
 
 }  // namespace
+
+TEST_CASE("only what was sealed as the secret of this job is one, whoever has sealed it") {
+  const Secret secret(std::string(32, 'x'));
+  const auto sealed = [&](const Secret& of, const std::string& run_id) {
+    return std::string(sealed_bytes(of, run_id).view());
+  };
+  CHECK(must(secret_in(sealed(secret, "job"), "job")).view() == secret.view());
+  const std::string bytes = sealed(secret, "job");
+  std::string other_tag = bytes;
+  other_tag[0] ^= 1;
+  for (const std::string& forged :
+       {std::string(), std::string(32, 'x'), std::string("MUNGE of something else"), other_tag,
+        bytes.substr(1), bytes.substr(0, bytes.size() - 1), bytes + "x", sealed(Secret(), "job"),
+        sealed(secret, "jab"), sealed(secret, "job2"), sealed(secret, "jo"), sealed(secret, "")}) {
+    INFO(forged);
+    const Result<Secret> opened = secret_in(forged, "job");
+    REQUIRE(!opened);
+    CHECK(opened.error().code == Errc::usage);
+    CHECK(opened.error().message == "munge: it is not the secret of job 'job' (--rdzv_id)");
+  }
+  CHECK(!secret_in(sealed(Secret(std::string(31, 'x')), "jobx"), "job"));
+}
 
 TEST_CASE("nodes that can open the master's sealed secret join with it") {
   SealedWorld world(nodes(2, 2));
