@@ -17,6 +17,7 @@
 #include "cli/secret.h"
 #include "launcher/affinity.h"
 #include "launcher/command_output.h"
+#include "rendezvous/addresses.h"
 #include "rendezvous/munge.h"
 
 namespace ddprun::cli {
@@ -82,6 +83,7 @@ Host this_host(TakenVariables taken) {
   const char* path = agent::find_variable(host.environment, "PATH");
   host.find_program = [search = path ? std::string(path) : default_path()](
                           const std::string& name) { return find_program(name, search); };
+  host.link_local_interfaces = rendezvous::link_local_interfaces;
   host.read_file = read_file;
   host.output_of = [](const std::vector<std::string>& words) {
     Result<std::string> output = launcher::output_of(words, kCommandLimit);

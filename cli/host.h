@@ -28,6 +28,8 @@ struct Host {
   std::function<std::vector<std::optional<int>>(const std::vector<std::string>& devices)> gpu_nodes;
   /// The content of a file, at most a MiB; nullopt: it cannot be read.
   std::function<std::optional<std::string>(const std::string& path)> read_file;
+  /// Names of the interfaces that have a link-local IPv6 address.
+  std::function<std::vector<std::string>()> link_local_interfaces;
   /// What a command prints; nullopt: it cannot be run, or takes longer than 20 s.
   std::function<std::optional<std::string>(const std::vector<std::string>& words)> output_of;
   /// The text of a configuration file: read_config_file.

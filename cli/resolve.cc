@@ -2,8 +2,10 @@
 #include "cli/resolve.h"
 
 #include <algorithm>
+#include <climits>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "agent/worker_devices.h"
 #include "agent/worker_env.h"
@@ -11,6 +13,7 @@
 #include "cli/secret.h"
 #include "cli/setters.h"
 #include "cli/usage_error.h"
+#include "cli/values.h"
 #include "launcher/output/prefix.h"
 #include "rendezvous/membership_text.h"
 
@@ -75,6 +78,32 @@ Result<> resolve_etcd(RawOptions& raw, Mode mode, const Host& host) {
   }
   raw.job.master_addr.clear();
   raw.job.master_port = 0;
+  return {};
+}
+
+/// The others would wait for a node that learns this from the kernel: "Invalid argument".
+Result<> check_link_local(const RawOptions& raw, const Host& host) {
+  std::vector<std::pair<std::string, std::string>> given;
+  for (const rendezvous::Endpoint& server : raw.endpoints) {
+    given.emplace_back("--rdzv_endpoint", server.host);
+  }
+  given.emplace_back("--master_addr", raw.master_addr.value_or(""));
+  given.emplace_back("--local_addr", raw.job.local_addr);
+  std::erase_if(given, [](const auto& one) { return !is_link_local(one.second); });
+  if (given.empty()) return {};
+  const std::vector<std::string> known = host.link_local_interfaces();
+  std::string names;
+  for (const std::string& name : known) names += (names.empty() ? "" : ", ") + name;
+  for (const auto& [flag, address] : given) {
+    const size_t percent = std::min(address.find('%'), address.size());
+    const std::string interface = address.substr(std::min(percent + 1, address.size()));
+    if (parse_count(interface, 1, INT_MAX) || std::ranges::count(known, interface) > 0) continue;
+    return usage_error(flag + " " + address +
+                       ": a link-local address needs the interface of this host that leads there, "
+                       "as in " +
+                       address.substr(0, percent) + "%" + (known.empty() ? "eth0" : known.front()) +
+                       " (it has " + (known.empty() ? "none with such an address" : names) + ")");
+  }
   return {};
 }
 
@@ -180,6 +209,7 @@ Result<> resolve_rendezvous(RawOptions& raw, Mode mode, const Host& host) {
   if (const Result<> checked = check_etcd_conf(raw.etcd_conf, raw.by_etcd); !checked)
     return checked;
   if (raw.standalone) return resolve_standalone(job);
+  if (const Result<> checked = check_link_local(raw, host); !checked) return checked;
   if (raw.by_etcd) return resolve_etcd(raw, mode, host);
   if (raw.endpoints.size() > 1) {
     return usage_error("--rdzv_endpoint names " + std::to_string(raw.endpoints.size()) +

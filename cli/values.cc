@@ -40,13 +40,18 @@ bool is_name(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), is_good);
 }
 
-/// An address, also with the name of an interface as in "fe80::1%eth0".
-bool is_ipv6(std::string_view text) {
-  if (text.find('\0') != text.npos) return false;  // where a C string ends
+/// Also of one with the name of an interface, as in "fe80::1%eth0".
+std::optional<in6_addr> ipv6(std::string_view text) {
+  if (text.find('\0') != text.npos) return std::nullopt;  // where a C string ends
   const size_t percent = text.find('%');
-  if (percent != text.npos && !is_name(text.substr(percent + 1))) return false;
+  if (percent != text.npos && !is_name(text.substr(percent + 1))) return std::nullopt;
   in6_addr address;
-  return inet_pton(AF_INET6, std::string(text.substr(0, percent)).c_str(), &address) == 1;
+  const std::string bare(text.substr(0, percent));
+  return inet_pton(AF_INET6, bare.c_str(), &address) == 1 ? std::optional(address) : std::nullopt;
+}
+
+bool is_ipv6(std::string_view text) {
+  return ipv6(text).has_value();
 }
 
 std::optional<std::uint16_t> parse_port(std::string_view text) {
@@ -138,6 +143,11 @@ std::optional<std::string> parse_address(std::string_view text) {
   in_addr address;
   if (!host || is_ipv6(*host) || inet_pton(AF_INET, host->c_str(), &address) == 1) return host;
   return std::nullopt;
+}
+
+bool is_link_local(std::string_view address) {
+  const auto of_ipv6 = ipv6(address);
+  return of_ipv6 && IN6_IS_ADDR_LINKLOCAL(&*of_ipv6);
 }
 
 std::optional<HostPort> parse_host_port(std::string_view text) {

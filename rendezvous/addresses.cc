@@ -56,16 +56,20 @@ std::optional<asio::ip::address> ip_address(const sockaddr& of) {
   return asio::ip::address_v6(std::to_array(own.sin6_addr.s6_addr), own.sin6_scope_id);
 }
 
-/// Of all interfaces, link-local ones with the interface's number as their scope; none where the
-/// kernel does not tell.
-std::vector<asio::ip::address> interface_addresses() {
+struct InterfaceAddress {
+  std::string interface;
+  asio::ip::address address;  ///< a link-local one with the interface's number as its scope
+};
+
+/// Those of all interfaces; none where the kernel does not tell.
+std::vector<InterfaceAddress> interface_addresses() {
   ifaddrs* list = nullptr;
   if (getifaddrs(&list) != 0) return {};
   const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(list, &freeifaddrs);
-  std::vector<asio::ip::address> addresses;
+  std::vector<InterfaceAddress> addresses;
   for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
-    if (entry->ifa_addr == nullptr) continue;
-    if (const auto address = ip_address(*entry->ifa_addr)) addresses.push_back(*address);
+    const auto address = entry->ifa_addr ? ip_address(*entry->ifa_addr) : std::nullopt;
+    if (address) addresses.push_back({entry->ifa_name, *address});
   }
   return addresses;
 }
@@ -108,7 +112,7 @@ bool is_own_address(const asio::ip::address& address) {
   if (address.is_loopback() || address.is_unspecified()) return true;
   const auto own = interface_addresses();
   return std::any_of(own.begin(), own.end(),
-                     [&](const auto& each) { return is_same(each, address); });
+                     [&](const auto& each) { return is_same(each.address, address); });
 }
 
 std::string plain_text(const asio::ip::address& address) {
@@ -118,26 +122,32 @@ std::string plain_text(const asio::ip::address& address) {
 }
 
 std::vector<std::string> own_addresses(std::size_t most) {
-  std::vector<asio::ip::address> own = interface_addresses();
-  std::erase_if(own, [](const auto& address) { return address.is_loopback(); });
+  std::vector<InterfaceAddress> own = interface_addresses();
+  std::erase_if(own, [](const auto& each) { return each.address.is_loopback(); });
   // Of these a host has as many as it has containers.
   std::stable_partition(own.begin(), own.end(),
-                        [](const auto& address) { return !is_link_local(address); });
+                        [](const auto& each) { return !is_link_local(each.address); });
   own.resize(std::min(own.size(), most));
   std::vector<std::string> texts;
-  for (const auto& address : own) texts.push_back(store::address_text(address));
+  for (const auto& each : own) texts.push_back(store::address_text(each.address));
   return texts;
 }
 
 std::string interface_of(const asio::ip::address& own) {
-  ifaddrs* list = nullptr;
-  if (own.is_loopback() || getifaddrs(&list) != 0) return "";
-  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(list, &freeifaddrs);
-  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
-    const auto address = entry->ifa_addr ? ip_address(*entry->ifa_addr) : std::nullopt;
-    if (address && is_same(*address, own)) return entry->ifa_name;
+  if (own.is_loopback()) return "";
+  const auto all = interface_addresses();
+  const auto found =
+      std::ranges::find_if(all, [&own](const auto& each) { return is_same(each.address, own); });
+  return found == all.end() ? "" : found->interface;
+}
+
+std::vector<std::string> link_local_interfaces() {
+  std::vector<std::string> names;
+  for (const auto& [interface, address] : interface_addresses()) {
+    const bool is_new = std::ranges::count(names, interface) == 0;
+    if (is_link_local(address) && is_new) names.push_back(interface);
   }
-  return "";
+  return names;
 }
 
 std::string interface_towards(const asio::ip::address& peer) {

@@ -37,6 +37,9 @@ std::string interface_towards(const boost::asio::ip::address& peer);
 /// The name of the interface with this address; empty: a loopback one, or none has it.
 std::string interface_of(const boost::asio::ip::address& own);
 
+/// The names of the interfaces that have a link-local IPv6 address.
+std::vector<std::string> link_local_interfaces();
+
 /// A random TCP port that is free at `address` now. It is not reserved, so it is from 20000 to
 /// 28999 if one of these is free: the kernel gives none of them to a connection before it is
 /// listened on (ip(7), ip_local_port_range: from 32768 on). Errors: system.

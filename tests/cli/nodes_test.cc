@@ -44,7 +44,7 @@ TEST_CASE("the flags of times and addresses reach the job") {
   const agent::JobSpec spec =
       job({"--join_timeout", "2min", "--last_call_timeout", "500ms", "--heartbeat_interval", "1",
            "--lease", "3s", "--restart_backoff", "5", "--min_uptime", "1m", "--local_addr",
-           "[fe80::1]", "train"});
+           "[fe80::1%eth0]", "train"});
 
   CHECK(spec.join_timeout == 2min);
   CHECK(spec.last_call == 500ms);
@@ -52,7 +52,7 @@ TEST_CASE("the flags of times and addresses reach the job") {
   CHECK(spec.lease == 3s);
   CHECK(spec.restart_backoff == 5s);
   CHECK(spec.min_uptime == 1min);
-  CHECK(spec.local_addr == "fe80::1");
+  CHECK(spec.local_addr == "fe80::1%eth0");
 }
 
 TEST_CASE("the port is 29500 for several nodes or an endpoint, and a free one for one node") {

@@ -150,6 +150,27 @@ TEST_CASE("a wrong value is refused with its flag and the valid values") {
   CHECK(refused.ends_with(", not '" + std::string(value) + "'"));
 }
 
+TEST_CASE("a link-local address is refused without an interface of this host") {
+  const std::string reason =
+      ": a link-local address needs the interface of this host that leads there, as in "
+      "fe80::1%eth0 (it has eth0, ib0)";
+  CHECK(refusal({"--nnodes", "2", "--rdzv_endpoint", "[fe80::1]:29500", "train"}) ==
+        "--rdzv_endpoint fe80::1" + reason);
+  CHECK(refusal({"serve", "--nnodes", "2", "--rdzv_endpoint", "[fe80::1]:29500"}) ==
+        "--rdzv_endpoint fe80::1" + reason);
+  CHECK(refusal({"--nnodes", "2", "--master_addr", "fe80::1%eth9", "train"}) ==
+        "--master_addr fe80::1%eth9" + reason);
+  CHECK(refusal({"--nnodes", "2", "--master_addr", "gpu", "--local_addr", "fe80::1", "train"}) ==
+        "--local_addr fe80::1" + reason);
+  CHECK(refusal({"--nnodes", "2", "--rdzv_backend", "etcd", "--rdzv_id", "7", "--rdzv_endpoint",
+                 "etcd-1,[fe80::1]:2379", "train"}) == "--rdzv_endpoint fe80::1" + reason);
+  CHECK(job({"--nnodes", "2", "--master_addr", "fe80::1%ib0", "train"}).master_addr ==
+        "fe80::1%ib0");
+  CHECK(job({"--nnodes", "2", "--master_addr", "fe80::1%2", "train"}).master_addr == "fe80::1%2");
+  CHECK(job({"--nnodes", "2", "--master_addr", "169.254.1.1", "train"}).master_addr ==
+        "169.254.1.1");
+}
+
 TEST_CASE("a switch takes no value") {
   CHECK(refusal({"--standalone=1", "train"}) == "--standalone takes no value, but got '1'");
   CHECK(refusal({"--max_restarts", "1", "--no-prefix=false", "--store", "agent", "train"}) ==

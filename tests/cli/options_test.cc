@@ -131,8 +131,8 @@ TEST_CASE("several workers have a prefix by default, and it can be empty or abse
 }
 
 TEST_CASE("an IPv6 address may stand in brackets") {
-  CHECK(job({"--master_addr", "[fe80::1]", "train"}).master_addr == "fe80::1");
-  CHECK(job({"--master_addr", "fe80::1", "train"}).master_addr == "fe80::1");
+  CHECK(job({"--master_addr", "[fd00::1]", "train"}).master_addr == "fd00::1");
+  CHECK(job({"--master_addr", "fd00::1", "train"}).master_addr == "fd00::1");
 }
 
 TEST_CASE("the page is nowhere, at 127.0.0.1, or where it is said in the same word") {

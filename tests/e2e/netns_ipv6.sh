@@ -22,4 +22,11 @@ for host in 2 1; do
 done
 for host in 2 1; do on "$host" finish && expect_exit 0; done
 expect_stdout 'epoch 2/2'
+
+# A link-local address needs the interface, which only its own host knows.
+for host in 1 2; do
+  on "$host" run --nnodes 2 --rdzv_endpoint '[fe80::1]:29500' true
+  expect_exit 2
+  expect_stderr "rdzv_endpoint fe80::1: a link-local address needs the interface of this host that leads there, as in fe80::1%eth0 \\(it has eth0\\)$"
+done
 expect_no_process_left
