@@ -8,7 +8,10 @@
 
 namespace ddprun::agent {
 
-/// The user's command, which is the same on every node of a job, unlike the path of python. Pure.
+/// The user's command, without what ddprun puts before it, such as the path of python. Pure.
+
+/// What a user knows the job by: its --rdzv_id, or without one the name of its program, "train.py".
+std::string job_name(const JobSpec& job);
 
 /// For people: its words with a space between them, cut and printable.
 std::string command_text(const JobSpec& job);

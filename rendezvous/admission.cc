@@ -18,6 +18,15 @@ constexpr int kMostRoundsAhead = 1'000'000;
 /// With a window there is no limit to the restarts of a job; one a minute for two years.
 constexpr int kMostRestarts = 1'000'000;
 
+const JoinRequest& first_of(const Nodes& nodes) {
+  return nodes.begin()->second.request;
+}
+
+/// "gpu-07 runs './train'".
+std::string runs_text(const JoinRequest& request) {
+  return name_text(request.host) + " runs '" + name_text(request.command) + "'";
+}
+
 std::string reports(const std::string& what, int value, const std::string& against) {
   return "it reports " + what + " " + to_string(value) + ", but " + against;
 }
@@ -50,13 +59,16 @@ Refusal impossible_report(const JoinRequest& request, const Job& job) {
   return std::nullopt;
 }
 
+/// While a job forms nothing tells a node of it from one of another job. One that reports a round
+/// was let in by an earlier master.
 Refusal other_command(const JoinRequest& request, const Job& job) {
-  if (job.nodes.empty()) return std::nullopt;
-  const JoinRequest& known = job.nodes.begin()->second.request;
-  if (known.command_hash == request.command_hash) return std::nullopt;
-  return "it runs '" + name_text(request.command) + "', " + known.host + " of this job runs '" +
-         name_text(known.command) +
-         "': use the same command on all nodes, or another port (--rdzv_endpoint) for another job";
+  const bool is_new = !job.commands.empty() && request.last_round < 0;
+  if (!is_new || job.commands.contains(request.command_hash)) return std::nullopt;
+  const std::string known = job.nodes.empty() ? "" : " (" + runs_text(first_of(job.nodes)) + ")";
+  return "it runs '" + name_text(request.command) +
+         "', which no node of this job ran when it began" + known +
+         ": use another port (--rdzv_endpoint) for another job, or run what a node of this one "
+         "runs";
 }
 
 Refusal wrong_node_rank(const JoinRequest& request, const Job& job) {
@@ -91,6 +103,13 @@ Refusal refusal(const JoinRequest& request, const Job& job) {
   // node.
   if (job.last_round >= 0 && !request.cannot_run.empty()) return request.cannot_run;
   return std::nullopt;
+}
+
+std::string other_command_text(const JoinRequest& request, const Nodes& nodes) {
+  if (nodes.empty() || first_of(nodes).command_hash == request.command_hash) return "";
+  return runs_text(request) + ", and " + runs_text(first_of(nodes)) +
+         ": nodes of one job may run different commands, but another job needs another port "
+         "(--rdzv_endpoint)";
 }
 
 }  // namespace ddprun::rendezvous

@@ -81,7 +81,7 @@ struct JoinRequest {
   int store_port = 0;            ///< free there for a store that rank 0 hosts; 0: the agents' store
   std::string cannot_run;  ///< why its workers cannot be started, if it knows: "cannot run ./train"
   std::string command;     ///< that its workers run, cut short; for people
-  std::uint64_t command_hash = 0;  ///< of the whole command, which is the same on every node
+  std::uint64_t command_hash = 0;  ///< of the whole command
   std::string role{};              ///< --role, which may differ between nodes
 
   // Earlier rounds, from the node's last Layout: a master that was restarted learns them.

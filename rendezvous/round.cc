@@ -349,6 +349,7 @@ Notifications Round::start() {
   started_ = now_;
   enough_since_.reset();
   prior_rounds_.settle();
+  for (const auto& [id, node] : nodes_) commands_.insert(node.request.command_hash);
 
   const std::vector<Node*> members = assign_node_ranks(nodes_, spec_.max_nodes);
   const std::vector<Layout> layouts = layouts_of(members, round_, restarts());

@@ -303,6 +303,7 @@ class Round {
 
   Nodes nodes_;
   std::map<int, NodeId> rank_holders_;  ///< by their --node_rank
+  std::set<std::uint64_t> commands_;    ///< hashes of those of all nodes when a round began
   std::array<int, 6> count_{};          ///< nodes by NodeState
   std::map<NodeId, Time> held_until_;
   NodeLosses losses_;

@@ -10,7 +10,7 @@ namespace ddprun::rendezvous {
 
 std::optional<std::string> Round::refusal_of(const Join& event) const {
   if (nodes_.contains(event.node)) return std::nullopt;
-  return refusal(event.request, {spec_, nodes_, rank_holders_, last_round_});
+  return refusal(event.request, {spec_, nodes_, rank_holders_, last_round_, commands_});
 }
 
 void Round::admit(const Join& event) {

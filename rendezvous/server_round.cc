@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "rendezvous/admission.h"
 #include "rendezvous/membership_text.h"
 #include "rendezvous/server_sessions.h"
 
@@ -140,7 +141,13 @@ void ServerSessions::take_join(NodeId node, JoinRequest request, Time now) {
   request.hosting = agent.own || is_resident;
   request.is_host = request.is_host || is_resident;
   agent.is_host = request.is_host;
-  deliver(round_.join(node, std::move(request), now));
+  const std::string other = told_of_commands_ ? "" : other_command_text(request, round_.nodes());
+  Notifications notifications = round_.join(node, std::move(request), now);
+  if (!other.empty() && round_.nodes().contains(node)) {
+    told_of_commands_ = true;
+    act(server_action::Warn{other});
+  }
+  deliver(std::move(notifications));
 }
 
 void ServerSessions::pass_to_round(NodeId node, const Message& message, Time now) {

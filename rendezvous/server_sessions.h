@@ -271,7 +271,8 @@ class ServerSessions {
   EvictionQueue evictions_;
   NodeId last_node_ = 0;
   bool stop_asked_ = false;
-  std::string waiting_for_;  ///< for all agents that ask at about the same time
+  bool told_of_commands_ = false;  ///< that they differ
+  std::string waiting_for_;        ///< for all agents that ask at about the same time
   Time waiting_for_made_{};
 };
 

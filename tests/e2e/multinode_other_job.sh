@@ -1,25 +1,27 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A job that is started at the port of another one does not succeed without having run: with another command
-# it is refused, with the same one it ends with 1 when the other job does.
+# The nodes of a job may run different commands, which is told in one line. A job that is started at the port of
+# another one that has begun does not succeed without having run: with another command it is refused, with a command
+# of that job it ends with 1 when that does.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 at=(--rdzv_endpoint "$here:29500" "${quick[@]}" --nnodes 2)
-program='until [ -e "$0/go" ]; do sleep 0.05; done'
+program='until [ -e "$0/go" ]; do sleep 0.05; done; echo "rank $RANK: $*"'
 
 on serve start serve "${at[@]}"
 wait_for_event serving
-for node in a b; do on "$node" start "${at[@]}" sh -c "$program" "$work"; done
+for node in a b; do on "$node" start "${at[@]}" sh -c "$program" "$work" "$node"; done
 for node in a b; do on "$node" wait_for_event worker_started; done
+on serve wait_for_stderr "runs 'sh -c until .*' *, and .* runs 'sh -c until .*': nodes of one job may run different commands"
+[ "$(grep -c 'may run different commands' "$err")" = 1 ] || fail "more than one line"
 waits() { grep -c waiting "$err" || true; }
-on serve
 before=$(waits)  # of a slow node
 
 on other run "${at[@]}" sh -c "$program" "$work" --lr 2
 expect_exit 2
-expect_stderr "refused this node: it runs 'sh -c until .* --lr 2', .* of this job runs 'sh -c until .*$work'"
+expect_stderr "refused this node: it runs 'sh -c until .* --lr 2', which no node of this job ran when it began \\(.* runs 'sh -c until .*$work"
 expect_no_stderr 'waiting'
 
-on same start "${at[@]}" sh -c "$program" "$work"
+on same start "${at[@]}" sh -c "$program" "$work" b
 wait_for_stderr 'waiting [0-9.]+ s for a place: all 2 nodes of this job are running'
 on serve
 [ "$(waits)" = "$before" ] || fail "it waits for nobody"  # it began to before the spare did
@@ -27,10 +29,11 @@ on serve
 for node in a b; do
   on "$node" finish
   expect_exit 0
+  expect_stdout "^\\[[01]\\] rank [01]: $node$"
 done
 on same finish
 expect_exit 1
-expect_stderr "job 'none' ended without this node: .*node 0 \\(.*\\), node 1 \\(.*another port"
+expect_stderr "job 'sh' ended without this node: .*node 0 \\(.*\\), node 1 \\(.*another port"
 [ "$(grep -c "ended without" "$err")" = 1 ] || fail "more than one line"
 has_event job_ended '"exit_code":1' || fail "no event"
 on serve finish

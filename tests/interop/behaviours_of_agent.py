@@ -196,14 +196,14 @@ def _():
 @case("agent: test_torch_rpc_c10d")
 def _():
     words = (*c10d("2"), "--nproc-per-node=1", worker, "rpc", results())
-    nodes([words, words])
-    check(found() == {0: "HELLO"}, str(found()))
+    nodes([(*words, "master", "hello"), (*words, "worker")])
+    check(list(found().values()) == ["HELLO"], str(found()))
 
 
 @case("agent: test_workers_drift_success", "agent: test_workers_drift_fail")
 def _():
-    words = (*c10d("2"), "--nproc-per-node=1", worker, "sleep_by_rank", results(), "1")
-    nodes([words, words])
+    words = (*c10d("2"), "--nproc-per-node=1", worker, "sleep", results())
+    nodes([(*words, "0"), (*words, "1")])
     expect_ranks(2)
 
 

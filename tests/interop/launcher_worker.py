@@ -45,8 +45,8 @@ def die_once():
     write(os.environ["TORCHELASTIC_RESTART_COUNT"])
 
 
-def sleep_by_rank():  # FOLDER SECONDS
-    time.sleep(rank * float(arguments[1]))
+def sleep():  # FOLDER SECONDS
+    time.sleep(float(arguments[1]))
     touch()
 
 
@@ -83,13 +83,13 @@ def all_reduce():  # FOLDER INIT_METHOD [FILE]: with FILE, each waits until it i
     leave()
 
 
-def rpc():
+def rpc():  # FOLDER master MESSAGE, or FOLDER worker
     import torch.distributed.rpc as rpc
 
-    size = int(os.environ["WORLD_SIZE"])
-    rpc.init_rpc(f"worker{rank}", rank=rank, world_size=size)
-    if rank == 0:
-        write(rpc.rpc_sync("worker1", str.upper, args=("hello",)))
+    name = arguments[1]
+    rpc.init_rpc(name, rank=rank, world_size=int(os.environ["WORLD_SIZE"]))
+    if name == "master":
+        write(rpc.rpc_sync("worker", str.upper, args=(arguments[2],)))
     rpc.shutdown()
     leave()
 

@@ -427,6 +427,32 @@ TEST_CASE("a job that needs more connections than the master can have is told so
   CHECK(warnings_with(18, 0).empty());
   CHECK(warnings_with(2, 29'501).empty());
 }
+TEST_CASE("nodes that run different commands are told of in one line") {
+  ServerSessions sessions(Job::options(3));
+  std::vector<std::string> warnings;
+  for (const char* host : {"a", "b", "c"}) {
+    const auto line = static_cast<ConnectionId>(static_cast<unsigned char>(host[0]));
+    sessions.connected(line, host, kProtocolVersion, false);
+    message::Hello hello;
+    hello.min_nodes = hello.max_nodes = 3;
+    hello.session = host;
+    sessions.received(line, Message(hello), kNow);
+    message::Join join = Job::join(host);
+    join.request.command = std::string("./run ") + host;
+    join.request.command_hash = line;
+    for (const ServerAction& action : sessions.received(line, Message(join), kNow)) {
+      if (const auto* warn = std::get_if<server_action::Warn>(&action)) {
+        warnings.push_back(warn->sentence);
+      }
+    }
+  }
+  CHECK(sessions.round().phase() == Round::Phase::active);
+  CHECK(warnings ==
+        std::vector<std::string>{
+            "b runs './run b', and a runs './run a': nodes of one job may run different "
+            "commands, but another job needs another port (--rdzv_endpoint)"});
+}
+
 
 }  // namespace
 }  // namespace ddprun::rendezvous
