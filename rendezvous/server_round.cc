@@ -58,8 +58,7 @@ void ServerSessions::take_message(NodeId node, const Message& message, Time now)
     return send(*agent.connection, Heartbeat{agent.delivery.received()});
   }
   if (std::holds_alternative<message::Ask>(message)) {
-    return send(*agent.connection,
-                reply::Waiting{successors_.contains(node) ? kPredecessor : waiting_for(now)});
+    return send(*agent.connection, reply::Waiting{waiting_for(node, now)});
   }
   if (const auto* owned = std::get_if<message::Owned>(&message)) {
     return act(server_action::Owned{*agent.connection, owned->ours});
@@ -69,32 +68,51 @@ void ServerSessions::take_message(NodeId node, const Message& message, Time now)
     return take_inquiry(node, *inquiry, now);
   }
   agent.delivery.receive();
-  if (has_to_wait(node, message)) return held_.push_back({node, message});
-  pass_to_round(node, message, now);
+  if (!hold(node, message)) pass_to_round(node, message, now);
 }
 
-bool ServerSessions::has_to_wait(NodeId node, const Message& message) const {
+/// Keeps the message if it has to wait.
+bool ServerSessions::hold(NodeId node, const Message& message) {
   constexpr size_t kMostOfOne = 4;  // it fails, joins, leaves
   if (held_.size() >= kMostOfOne * agents_.size()) return false;
   const bool fails = std::holds_alternative<message::Fail>(message);
-  if (held_.empty()) return fails && is_any_member_unreachable();
-  return fails || std::any_of(held_.begin(), held_.end(),
-                              [node](const Held& held) { return held.sender == node; });
+  const bool follows =
+      std::ranges::any_of(held_, [&](const Held& held) { return fails || held.sender == node; });
+  if (!follows && !(fails && member_out_of_reach(lines_lost_))) return false;
+  held_.push_back({node, message, fails ? lines_lost_ : 0});
+  return true;
 }
 
-bool ServerSessions::is_any_member_unreachable() const {
-  if (round_.phase() != Round::Phase::active) return false;
-  return std::any_of(unreachable_.begin(), unreachable_.end(), [this](NodeId id) {
+/// A member of the round that has had no line since so many had been lost; nullptr: there is none.
+const Node* ServerSessions::member_out_of_reach(std::uint64_t lines_lost) const {
+  if (round_.phase() != Round::Phase::active) return nullptr;
+  for (const auto& [id, number] : unreachable_) {
+    if (number > lines_lost) continue;
     const auto node = round_.nodes().find(id);
-    return node != round_.nodes().end() && node->second.state == NodeState::running;
-  });
+    const bool runs = node != round_.nodes().end() && node->second.state == NodeState::running;
+    if (runs) return &node->second;
+  }
+  return nullptr;
 }
 
 void ServerSessions::release_held(Time now) {
-  if (held_.empty() || is_any_member_unreachable()) return;
-  for (const Held& held : std::exchange(held_, {})) {
+  while (!held_.empty() && !member_out_of_reach(held_.front().lines_lost)) {
+    const Held held = std::move(held_.front());
+    held_.pop_front();
     if (agents_.contains(held.sender)) pass_to_round(held.sender, held.message, now);
   }
+}
+
+/// A node whose failure waits is a member to Round, which waits for nothing.
+std::string ServerSessions::waiting_for(NodeId node, Time now) {
+  if (successors_.contains(node)) return kPredecessor;
+  const bool is_held = std::ranges::count(held_, node, &Held::sender) > 0;
+  const Node* const awaited = is_held ? member_out_of_reach(held_.front().lines_lost) : nullptr;
+  if (awaited == nullptr) return waiting_for(now);
+  return "news of " + node_name(*awaited) +
+         ", which is out of reach: its loss would explain the failure here (decided within " +
+         duration_text(eviction_timeout(options_.lease)) + ", --lease " +
+         duration_text(options_.lease) + ")";
 }
 
 /// Whether an agent without a line has the place that this node asks for, on the same host.
@@ -186,8 +204,7 @@ void ServerSessions::end_stalled_round(Time now) {
   const Failure failure = stall_.failure(round_.nodes());
   const NodeId node = Stall::node_of(failure.rank, round_.nodes());
   const Message fail = message::Fail{round_.nodes().at(node).last_round, failure};
-  if (has_to_wait(node, fail)) return held_.push_back({node, fail});
-  pass_to_round(node, fail, now);
+  if (!hold(node, fail)) pass_to_round(node, fail, now);
 }
 
 void ServerSessions::tell_members(const Stalled& stalled) {

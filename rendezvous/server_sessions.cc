@@ -210,7 +210,7 @@ void ServerSessions::replace_connection(Agent& agent, NodeId node, ConnectionId 
 
 void ServerSessions::disconnect(NodeId node) {
   agents_.at(node).connection.reset();
-  unreachable_.insert(node);
+  unreachable_.try_emplace(node, ++lines_lost_);
 }
 
 std::string ServerSessions::ticket(NodeId node) const {

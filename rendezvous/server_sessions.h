@@ -51,9 +51,9 @@
 // its agent says so, or its guardian does when the agent has ended and all its descendants are
 // reaped. What the agent said before is on its line, and is read first.
 //
-// A worker may fail because a node is lost, before that is proven. So a failure on another node
-// waits while a member of the round has no line, until that is back or lost: then the loss comes
-// first.
+// A worker may fail because a node is lost, before that is proven. So a failure waits for the
+// members of the round that have no line when it comes, until each has been back or is lost: then
+// the loss comes first. A member whose line is lost later is no reason to wait.
 //
 // When a session is over nothing of it is kept, so a Hello and a Join of it that come even later
 // begin one that the agent knows nothing of. Its next Hello tells so, by this master's ticket for
@@ -169,9 +169,11 @@ class ServerSessions {
  private:
   using SharedReply = std::shared_ptr<const Reply>;
 
+  /// A message that waits for what becomes of members of the round.
   struct Held {
     NodeId sender;
     Message message;
+    std::uint64_t lines_lost;  ///< by when it came; 0: it waits only for those before it
   };
 
   struct Connection {
@@ -234,9 +236,10 @@ class ServerSessions {
   // Messages to Round, and its notifications.
   void take_message(NodeId node, const Message& message, Time now);
   void take_join(NodeId node, JoinRequest request, Time now);
-  bool has_to_wait(NodeId node, const Message& message) const;
-  bool is_any_member_unreachable() const;
+  bool hold(NodeId node, const Message& message);
+  const Node* member_out_of_reach(std::uint64_t lines_lost) const;
   void release_held(Time now);
+  std::string waiting_for(NodeId node, Time now);
   bool has_predecessor(NodeId node, const JoinRequest& request) const;
   bool has_to_wait_for_place(NodeId node, const JoinRequest& request);
   void release_successors(Time now);
@@ -261,11 +264,13 @@ class ServerSessions {
   int store_round_ = 0;  ///< the round whose keys the store holds
   std::unordered_map<ConnectionId, Connection> connections_;
   std::unordered_map<NodeId, Agent> agents_;
-  std::set<NodeId> unreachable_;           ///< the agents without a connection
+  std::uint64_t lines_lost_ = 0;
+  /// The agents without a connection, and how many lines had been lost with theirs.
+  std::map<NodeId, std::uint64_t> unreachable_;
   std::deque<Notifications> unannounced_;  ///< the first one waits until the state is recorded
   JobState recording_;
   JobState recorded_;
-  std::vector<Held> held_;  ///< a failure, and what its sender said after it; oldest first
+  std::deque<Held> held_;  ///< failures, and what their senders said after them; oldest first
   std::map<NodeId, JoinRequest> successors_;  ///< that wait for the place of a node without a line
   std::unordered_map<std::string, NodeId> sessions_;
   EvictionQueue evictions_;

@@ -72,6 +72,13 @@ const Broken* broken(const ServerActions& actions) {
   return nullptr;
 }
 
+/// The answer to a node that asks what it waits for; empty: none.
+std::string told(const ServerActions& actions) {
+  const auto* send = actions.empty() ? nullptr : std::get_if<server_action::Send>(&actions.front());
+  const auto* waiting = send ? std::get_if<reply::Waiting>(send->reply.get()) : nullptr;
+  return waiting ? waiting->sentence : "";
+}
+
 TEST_CASE("a connection that is resumed renews the lease at the master, too") {
   Job job(1);
   job.greet(2, "a", kNow + 11s);
@@ -102,17 +109,46 @@ TEST_CASE("a failure after a member's line was lost is a consequence, if that no
   CHECK(job.sessions.round().restarts() == 0);
 }
 
-TEST_CASE("a failure waits until every member without a line is back or lost") {
+TEST_CASE(
+    "a failure waits until each member that had no line when it came has been back or is lost") {
   Job job(4);
   job.sessions.lost(2, kNow);
   job.sessions.lost(3, kNow);
   CHECK(broken(job.fail()) == nullptr);
   CHECK(broken(job.greet(5, "b")) == nullptr);
   job.sessions.lost(5, kNow);
-  CHECK(broken(job.greet(6, "c")) == nullptr);
-  const ServerActions back = job.greet(7, "b");
+  const ServerActions back = job.greet(6, "c");
   REQUIRE(broken(back) != nullptr);
   CHECK(broken(back)->root_cause);
+}
+
+TEST_CASE("a failure does not wait for a member whose line is lost later") {
+  Job job(4);
+  job.sessions.lost(2, kNow);
+  CHECK(broken(job.fail()) == nullptr);
+  job.sessions.lost(3, kNow);
+  SECTION("it counts when the first one is back") {
+    const ServerActions back = job.greet(5, "b");
+    REQUIRE(broken(back) != nullptr);
+    CHECK(broken(back)->root_cause);
+  }
+  SECTION("a second failure waits behind it") {
+    CHECK(broken(job.sessions.received(4, Message(message::Fail{0, {}}), kNow)) == nullptr);
+    const ServerActions back = job.greet(5, "b");
+    REQUIRE(broken(back) != nullptr);
+    CHECK(broken(back)->root_cause->host == "a");
+  }
+}
+
+TEST_CASE("a node whose failure waits is told for which node, and for how long") {
+  Job job(3);
+  job.sessions.lost(2, kNow);
+  job.fail();
+  job.sessions.received(1, Message(Job::join("a")), kNow);
+  CHECK(told(job.sessions.received(1, Message(message::Ask{}), kNow)) ==
+        "news of node 1 (b), which is out of reach: its loss would explain the failure here "
+        "(decided within 12 s, --lease 10 s)");
+  CHECK(tests::contains(told(job.sessions.received(3, Message(message::Ask{}), kNow)), "a place"));
 }
 
 TEST_CASE("a failure after a member's line was lost counts when that node is back") {
@@ -371,13 +407,8 @@ TEST_CASE("who says that it hosts the master is refused at once, and does not wa
 TEST_CASE("a node that waits for its place is told so") {
   Replaced replaced;
   replaced.join(3, "b", 1, " again");
-  const ServerActions told = replaced.sessions.received(3, Message(message::Ask{}), kNow);
-  REQUIRE(told.size() == 1);
-  const auto* const send = std::get_if<server_action::Send>(&told.front());
-  REQUIRE(send != nullptr);
-  const auto* const waiting = std::get_if<reply::Waiting>(send->reply.get());
-  REQUIRE(waiting != nullptr);
-  CHECK(tests::contains(waiting->sentence, "had this node_rank before"));
+  CHECK(tests::contains(told(replaced.sessions.received(3, Message(message::Ask{}), kNow)),
+                        "had this node_rank before"));
 }
 
 TEST_CASE("a place of another host, or of a node with a line, is no place to wait for") {
@@ -394,6 +425,32 @@ TEST_CASE("workers that wait for those of a node that is refused are told") {
     return std::holds_alternative<server_action::NotifyWorkers>(action);
   };
   CHECK(std::count_if(actions.begin(), actions.end(), tells) == 1);
+}
+
+TEST_CASE("nodes that run different commands are told of in one line") {
+  ServerSessions sessions(Job::options(3));
+  std::vector<std::string> warnings;
+  for (const char* host : {"a", "b", "c"}) {
+    const auto line = static_cast<ConnectionId>(static_cast<unsigned char>(host[0]));
+    sessions.connected(line, host, kProtocolVersion, false);
+    message::Hello hello;
+    hello.min_nodes = hello.max_nodes = 3;
+    hello.session = host;
+    sessions.received(line, Message(hello), kNow);
+    message::Join join = Job::join(host);
+    join.request.command = std::string("./run ") + host;
+    join.request.command_hash = line;
+    for (const ServerAction& action : sessions.received(line, Message(join), kNow)) {
+      if (const auto* warn = std::get_if<server_action::Warn>(&action)) {
+        warnings.push_back(warn->sentence);
+      }
+    }
+  }
+  CHECK(sessions.round().phase() == Round::Phase::active);
+  CHECK(warnings ==
+        std::vector<std::string>{
+            "b runs './run b', and a runs './run a': nodes of one job may run different "
+            "commands, but another job needs another port (--rdzv_endpoint)"});
 }
 
 /// The log when two nodes of eight workers begin, with a store of ddprun's or of rank 0's.
@@ -427,32 +484,6 @@ TEST_CASE("a job that needs more connections than the master can have is told so
   CHECK(warnings_with(18, 0).empty());
   CHECK(warnings_with(2, 29'501).empty());
 }
-TEST_CASE("nodes that run different commands are told of in one line") {
-  ServerSessions sessions(Job::options(3));
-  std::vector<std::string> warnings;
-  for (const char* host : {"a", "b", "c"}) {
-    const auto line = static_cast<ConnectionId>(static_cast<unsigned char>(host[0]));
-    sessions.connected(line, host, kProtocolVersion, false);
-    message::Hello hello;
-    hello.min_nodes = hello.max_nodes = 3;
-    hello.session = host;
-    sessions.received(line, Message(hello), kNow);
-    message::Join join = Job::join(host);
-    join.request.command = std::string("./run ") + host;
-    join.request.command_hash = line;
-    for (const ServerAction& action : sessions.received(line, Message(join), kNow)) {
-      if (const auto* warn = std::get_if<server_action::Warn>(&action)) {
-        warnings.push_back(warn->sentence);
-      }
-    }
-  }
-  CHECK(sessions.round().phase() == Round::Phase::active);
-  CHECK(warnings ==
-        std::vector<std::string>{
-            "b runs './run b', and a runs './run a': nodes of one job may run different "
-            "commands, but another job needs another port (--rdzv_endpoint)"});
-}
-
 
 }  // namespace
 }  // namespace ddprun::rendezvous

@@ -71,6 +71,14 @@ void Simulation::misfortune_of_elected() {
 }
 
 void Simulation::misfortune_of_line() {
+  if (wide_ && chance(4)) {
+    break_by_turns(8);
+    after(milliseconds(200, leases(0.4)), [this] {
+      Node* const worker = any_node([](const Node& one) { return one.round && !one.cut; });
+      if (worker != nullptr && !settling_) fail_worker(*worker);
+    });
+    return;
+  }
   if (chance(2)) {
     Node* const node = any_node([](const Node& one) { return !one.hosting && !one.cut; });
     if (node == nullptr) return;
@@ -134,6 +142,19 @@ void Simulation::part_from_others() {
     if (!nodes_[i]->finished) cut(*nodes_[i], milliseconds(1, leases(2)));
   }
   for (int i = 0; i < spec_.min_nodes && there < 8; ++i) add_node(false);
+}
+
+/// Lines of one node after the other, so that for longer than a lease some node is out of reach.
+void Simulation::break_by_turns(int times) {
+  Node* const node = any_node([](const Node& one) { return !one.hosting && !one.cut; });
+  if (node == nullptr || times == 0 || settling_) return;
+  for (int id = 1; id <= static_cast<int>(lines_.size()); ++id) {
+    if (line_of(id).node == node->name) reset(id, true, true);
+  }
+  after(std::chrono::milliseconds(100), [this, node] {
+    if (!settling_) cut(*node, milliseconds(leases(0.4), leases(0.6)));
+  });
+  after(milliseconds(leases(0.2), leases(0.4)), [this, times] { break_by_turns(times - 1); });
 }
 
 /// Often it is healed and cut again right after.

@@ -322,6 +322,24 @@ void Simulation::check_start(const Node& node, const Layout& layout) {
   }
 }
 
+/// A failure that the master has read waits for the lease of nodes that were out of reach then, and
+/// for that of no others.
+void Simulation::expect_end_of_round(const Node& sender, const message::Fail& fail) {
+  const auto runs = [this, round = fail.round] {
+    const rendezvous::Round& now = sessions_->round();
+    return now.phase() == rendezvous::Round::Phase::active && now.state().round == round;
+  };
+  const auto is_sender = [host = "host " + std::to_string(sender.name)](const auto& entry) {
+    return entry.second.request.host == host && entry.second.state == NodeState::running;
+  };
+  if (!runs() || std::ranges::none_of(sessions_->round().nodes(), is_sender)) return;
+  const Duration longest = eviction_timeout(lease_.lease) + lease_.heartbeat;
+  after(longest, [this, runs, changes = master_changes_, name = sender.name] {
+    if (!master_runs() || master_changes_ != changes || !runs()) return;
+    violate("a failure on node " + std::to_string(name) + " still waits after a lease");
+  });
+}
+
 /// What an elected master announces its successors know.
 void Simulation::check_recorded(const Node& node, const Layout& layout) {
   if (has_ended_) violate("a round begins, though a node was told the end of the job");

@@ -213,6 +213,9 @@ void Simulation::arrive_at_master(int id, const Parcel& parcel) {
     if (const auto* hello = std::get_if<message::Hello>(&message)) {
       hear_of_round(*nodes_[static_cast<size_t>(line.node)], *hello);
     }
+    if (const auto* fail = std::get_if<message::Fail>(&message)) {
+      expect_end_of_round(*nodes_[static_cast<size_t>(line.node)], *fail);
+    }
     if (std::holds_alternative<message::Gone>(message)) ++counts_.proven;
     const bool was_ending = sessions_->is_ending();
     perform(sessions_->received(connection, *parcel.message, now_));

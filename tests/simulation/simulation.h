@@ -143,7 +143,8 @@ struct Node {
 class Simulation {
  public:
   /// With `wide` half of the masters are elected, as by etcd; and masters stand still with the node
-  /// that hosts them, and workers cannot be started. A seed's history is another one then.
+  /// that hosts them, lines break by turns, and workers cannot be started. A seed's history is
+  /// another one then.
   enum class Kind { narrow, wide };
 
   /// `trace`: writes each event to stderr.
@@ -256,6 +257,7 @@ class Simulation {
   void request();
   void cut(Node& node, Duration duration);
   void part_from_others();
+  void break_by_turns(int times);
   void freeze(Node& node, Duration duration);
   void suspend(Node& node, Duration duration);
   void stand_still(const Node& node, Duration duration);
@@ -284,6 +286,7 @@ class Simulation {
   void check_hang();
 
   // Invariants.
+  void expect_end_of_round(const Node& sender, const rendezvous::message::Fail& fail);
   void check_lease(const Node& node);
   void check_start(const Node& node, const rendezvous::Layout& layout);
   void hear_of_round(const Node& sender, const rendezvous::message::Hello& hello);
