@@ -2,6 +2,7 @@
 #include "rendezvous/agent_session.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "base/text.h"
@@ -93,9 +94,7 @@ AgentActions AgentSession::ask(Time now) {
   if (used_ && !lease_.is_silent(now)) {
     send(message::Ask{});
   } else {
-    const char* hint = unanswered_ > 0 ? " (does another program have the port? is that host busy?)"
-                                       : " (is it started? is the port open in the firewall?)";
-    act(agent_action::WaitingFor{waiting_for_master() + hint + "; giving up after " +
+    act(agent_action::WaitingFor{waiting_for_master() + "; giving up after " +
                                  duration_text(settings_.join_timeout) + " (--join_timeout)"});
   }
   return take();
@@ -312,6 +311,7 @@ void AgentSession::take_welcome(const reply::Welcome& welcome, Time now) {
   const std::string before = std::exchange(master_, welcome.master);
   const std::string place_before = std::exchange(master_place_, used_place_);
   ticket_ = welcome.ticket;
+  hang_timeout_ = welcome.hang_timeout;
   const bool leased = !settings_.hosting;
   lease_.configure(leased ? welcome.heartbeat : milliseconds::zero(),
                    leased ? welcome.lease : milliseconds::zero());
@@ -388,7 +388,28 @@ void AgentSession::hold(Ready ready, Time now) {
   join.unreported_failure.reset();
   join.worker_exits = {};
   held_ = std::move(ready);
+  held_since_ = now;
+  is_quiet_ = false;
   send_heartbeat(now);
+}
+
+/// Of the round that is held. It may be what the other nodes wait for: the master would never see
+/// that the round hangs.
+void AgentSession::report_progress(bool quiet, Time now) {
+  if (std::exchange(is_quiet_, quiet) == quiet) return;
+  NodeProgress progress;
+  progress.round = held_->layout.round;
+  progress.quiet = quiet;
+  if (quiet) {
+    progress.seconds = std::chrono::duration<double>(now - held_since_).count();
+    WorkerPlace& place = progress.places.emplace_back();
+    place.kind = WorkerPlace::Kind::elsewhere;
+    place.what = "not started, as this node waits for a lease";
+    place.seconds = progress.seconds;
+    place.ranks.resize(static_cast<size_t>(held_->layout.local_size));
+    std::iota(place.ranks.begin(), place.ranks.end(), held_->layout.first_rank);
+  }
+  send_counted(message::Progress{std::move(progress)});
 }
 
 /// A master that began this round needs to hear nothing of the one before.
@@ -445,6 +466,8 @@ std::optional<AgentSession::Time> AgentSession::deadline() const {
 void AgentSession::send_heartbeat(Time now) {
   next_heartbeat_.reset();
   if (over_ || lease_.heartbeat() == milliseconds::zero()) return;
+  const bool is_limited = held_ && hang_timeout_ > milliseconds::zero();
+  if (is_limited && now >= held_since_ + hang_timeout_) report_progress(true, now);
   if (used_) {
     // While a new connection is pending the master will repeat what came after its hello.
     send(Heartbeat{pending_ ? delivery_.reported() : delivery_.received()});
@@ -466,6 +489,7 @@ void AgentSession::renew_lease(Time sent, Time now) {
   lease_end_ = end;
   if (end) act(agent_action::LeaseRenewed{*end});
   if (!held_) return;
+  report_progress(false, now);
   unanswered_join_.reset();
   act(agent_action::Received{*std::exchange(held_, std::nullopt)});
 }
@@ -503,8 +527,13 @@ std::string AgentSession::waiting_for_master() const {
   for (const auto& [reason, places] : tried) {
     text += (text.empty() ? "" : ", or ") + places + ": " + reason;
   }
-  if (reasons_.size() > 1) return "the master at " + text;
-  return "the master at " + settings_.master + ": " + (reason_.empty() ? "no answer yet" : reason_);
+  if (reasons_.size() < 2) {
+    text = settings_.master + ": " + (reason_.empty() ? "no answer yet" : reason_);
+  }
+  const char* const hint = unanswered_ > 0
+                               ? " (does another program have the port? is that host busy?)"
+                               : " (is it started? is the port open in the firewall?)";
+  return "the master at " + text + hint;
 }
 
 }  // namespace ddprun::rendezvous

@@ -54,6 +54,8 @@
 // welcome whose hello took longer than one, waits for the answer to a heartbeat: else its workers
 // would run without a lease. Until then nothing of that round runs here: a Broken is answered by a
 // Join at once, and a new session gets the Join that has no answer, which tells of that round.
+// After
+// --hang_timeout the master is told that this node makes no progress.
 
 namespace ddprun::rendezvous {
 
@@ -128,6 +130,7 @@ using AgentActions = std::vector<AgentAction>;
 class AgentSession {
  public:
   using Time = Lease::Time;
+  using milliseconds = Lease::milliseconds;
 
   struct Settings {
     std::string master;  ///< its endpoint, for people
@@ -142,14 +145,14 @@ class AgentSession {
     /// The master is at one of several places, which are dialed by turns: another job's master, or
     /// another program, at one of them is a failed attempt.
     bool searched = false;
-    std::chrono::milliseconds join_timeout{600'000};
+    milliseconds join_timeout{600'000};
   };
 
   /// How long a connection may take to be made, for one address, and then to be welcomed: without a
   /// lease twice as long after each that was not, up to sixteen times. On a line that is encrypted
   /// this is the time for the handshake, and again for the welcome. A SYN that was lost is sent
   /// again after one second (RFC 6298).
-  static constexpr std::chrono::milliseconds kDialLimit{3'000};
+  static constexpr milliseconds kDialLimit{3'000};
 
   explicit AgentSession(Settings settings) : settings_(std::move(settings)) {}
 
@@ -213,6 +216,7 @@ class AgentSession {
   void begin_again(const std::string& reason);
   void take_notification(Notification notification, Time now);
   void hold(Ready ready, Time now);
+  void report_progress(bool quiet, Time now);
   void begin_round(const Layout& layout);
   void take_broken(const Broken& broken);
   void take_heartbeat(const Heartbeat& heartbeat, Time now);
@@ -241,12 +245,15 @@ class AgentSession {
   std::string round_master_;  // which began the last round here
   Delivery<Message> delivery_;
   Lease lease_;
+  milliseconds hang_timeout_{0};  // of the last Welcome; zero: a round that hangs is not ended
   std::optional<JoinRequest> unanswered_join_;
   // Why the last round failed, as far as is known here, while no restart was counted for it. A
   // master that does not know this session may not know that, either: the join tells it.
   std::optional<Failure> failure_;
   bool begun_again_ = false;   // since the last Ready
   std::optional<Ready> held_;  // came when there was no lease, and waits for one
+  Time held_since_{};
+  bool is_quiet_ = false;  // as the master knows: nothing of that round has run for --hang_timeout
   // The round that runs here belongs to another session: this master does not wait for its workers,
   // so that session's lease is not renewed.
   bool round_lost_ = false;

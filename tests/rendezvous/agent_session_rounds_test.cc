@@ -71,6 +71,35 @@ TEST_CASE("a node whose round waits for a lease says so, whatever the master say
         "than a lease lasts (--lease)");
 }
 
+TEST_CASE(
+    "a node whose round waits for a lease makes no progress, which counts for --hang_timeout") {
+  AgentSession session = new_session();
+  JoinRequest request;
+  request.local_size = 2;
+  session.join(request, kGreeted);
+  session.connected(1, kGreeted);
+  reply::Welcome greeting = welcome(false);
+  greeting.hang_timeout = 60s;
+  session.received(1, greeting, kGreeted);
+  session.received(1, ready(3), kGreeted + 10s);
+  CHECK_FALSE(sent<message::Progress>(session.tick(kGreeted + 69s)));
+  const auto quiet = sent<message::Progress>(session.tick(kGreeted + 71s));
+  REQUIRE(quiet);
+  CHECK(quiet->progress.round == 3);
+  CHECK(quiet->progress.quiet);
+  CHECK(quiet->progress.seconds >= 60);
+  REQUIRE(quiet->progress.places.size() == 1);
+  CHECK(quiet->progress.places[0].ranks == std::vector<int>{0});
+  CHECK(quiet->progress.places[0].what == "not started, as this node waits for a lease");
+  CHECK_FALSE(sent<message::Progress>(session.tick(kGreeted + 73s)));
+  const auto answered = [&] { return session.received(1, Heartbeat{1}, kGreeted + 74s); };
+  AgentActions leased = answered();
+  while (find<agent_action::Received>(leased) == nullptr) leased = answered();
+  const auto begun = sent<message::Progress>(leased);
+  REQUIRE(begun);
+  CHECK_FALSE(begun->progress.quiet);
+}
+
 TEST_CASE("a round that is broken before there is a lease is left: the node joins again") {
   AgentSession session = welcomed_session();
   session.received(1, ready(0), kGreeted + 10s);
