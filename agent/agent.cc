@@ -241,7 +241,7 @@ void Agent::on_notification(rendezvous::Notification notification) {
   } else if (const auto* closed = std::get_if<Closed>(&notification)) {
     launcher::clear_final_message();  // no other node waits for this one
     if (const auto* failed = std::get_if<Failed>(&closed->ending)) failed_ = *failed;
-    handle_event(event::JobClosed{outcome_of(closed->ending)});
+    handle_event(event::JobClosed{outcome_of(closed->ending, job_.master_addr)});
   } else if (const auto* refused = std::get_if<Refused>(&notification)) {
     on_refused(*refused);
   } else if (const auto* stalled = std::get_if<Stalled>(&notification)) {

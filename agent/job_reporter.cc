@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/job_reporter.h"
 
-#include <string_view>
 #include <utility>
 
 #include "agent/master.h"
+#include "agent/outcome.h"
 #include "agent/report.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -13,18 +13,6 @@
 namespace ddprun::agent {
 
 using std::chrono::steady_clock;
-
-namespace {
-
-/// Where nodes are missing: each host takes a loopback address for its own.
-std::string loopback_hint(const JobSpec& job, std::string_view missing) {
-  const bool is_loopback = job.master_addr == "localhost" || job.master_addr == "::1" ||
-                           job.master_addr.starts_with("127.");
-  if (!is_loopback || missing.find(" nodes: have ") == missing.npos) return "";
-  return " (other hosts do not reach this one as " + job.master_addr + ")";
-}
-
-}  // namespace
 
 Result<> JobReporter::open_page(const boost::asio::any_io_executor& executor, ask::Handler ask,
                                 std::string host_name) {
@@ -76,7 +64,7 @@ void JobReporter::round_lost(const std::string& reason) {
 void JobReporter::waiting(steady_clock::duration waited, const std::string& sentence) const {
   if (sentence.empty()) return;
   log::info("waiting " + duration_text(waited) + " for " + printable(sentence) +
-            loopback_hint(job_, sentence));
+            loopback_hint(job_.master_addr, sentence));
 }
 
 void JobReporter::worker_failed() {

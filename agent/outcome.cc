@@ -5,14 +5,22 @@
 
 namespace ddprun::agent {
 
-Outcome outcome_of(const rendezvous::Ending& ending) {
+Outcome outcome_of(const rendezvous::Ending& ending, std::string_view master_addr) {
   if (const auto* failed = std::get_if<rendezvous::Failed>(&ending)) {
     return JobFailed{exit_status(failed->root_cause).code()};
   }
   if (const auto* timed_out = std::get_if<rendezvous::TimedOut>(&ending)) {
-    return Error{Errc::timed_out, timed_out->sentence};
+    const std::string& sentence = timed_out->sentence;
+    return Error{Errc::timed_out, sentence + loopback_hint(master_addr, sentence)};
   }
   return JobSucceeded{};
+}
+
+std::string loopback_hint(std::string_view master_addr, std::string_view missing) {
+  const bool is_loopback =
+      master_addr == "localhost" || master_addr == "::1" || master_addr.starts_with("127.");
+  if (!is_loopback || missing.find(" nodes: have ") == missing.npos) return "";
+  return " (other hosts do not reach this one as " + std::string(master_addr) + ")";
 }
 
 int exit_code(const Error& error) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <variant>
 
 #include "base/error.h"
@@ -26,8 +27,12 @@ struct Interrupted {
 /// How a job ended for this node. Error: ddprun itself or the rendezvous failed.
 using Outcome = std::variant<JobSucceeded, JobFailed, Interrupted, Error>;
 
-/// The outcome on a node whose master sent `ending`.
-Outcome outcome_of(const rendezvous::Ending& ending);
+/// The outcome on a node whose master, at `master_addr`, sent `ending`.
+Outcome outcome_of(const rendezvous::Ending& ending, std::string_view master_addr = "");
+
+/// Follows a sentence about what is `missing`: if that is nodes, and the master has a loopback
+/// address, which each host takes for its own. Else empty.
+std::string loopback_hint(std::string_view master_addr, std::string_view missing);
 
 /// ddprun's exit code after `error`: see cli/exit_code.h.
 int exit_code(const Error& error);

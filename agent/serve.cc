@@ -72,7 +72,8 @@ class Serving {
     server_->when_round_changes([this](bool runs) { on_round_changed(runs); });
     server_->when_settled([this] {
       const auto& ending = server_->ending();
-      finish(ending ? outcome_of(*ending) : Outcome(Interrupted{SIGTERM}));  // ddprun stop
+      finish(ending ? outcome_of(*ending, job_.master_addr)
+                    : Outcome(Interrupted{SIGTERM}));  // ddprun stop
     });
   }
 

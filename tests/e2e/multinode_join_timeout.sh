@@ -11,6 +11,7 @@ for node in a b; do
   on "$node" finish
   expect_exit 124
   expect_stderr "waiting [0-9.]+ s for 1 of 3 nodes: have node 0 \($(hostname), 1 worker\), node 2 \($(hostname), 2 workers\); missing node_rank 1.* \(other hosts do not reach this one as $here\)$"
+  expect_stderr "timed out after [0-9.]+ s \\(--join_timeout\\) waiting for 1 of 3 nodes: .* \\(other hosts do not reach this one as $here\\)$"
   expect_no_stdout started
   sed -n 's/.*\(timed out after .*\)/\1/p' "$err" >"$work/$node"
 done
@@ -20,5 +21,5 @@ expect_no_process_left
 
 run "${job[@]}" --rdzv_conf is_host=false --join_timeout 1s sh -c 'echo started'
 expect_exit 124
-expect_stderr "timed out after .* \(--join_timeout\) waiting for the master at $here:29500: Connection refused"
+expect_stderr "timed out after .* \(--join_timeout\) waiting for the master at $here:29500: Connection refused \\(is it started\\? is the port open in the firewall\\?\\)$"
 expect_no_process_left
