@@ -10,6 +10,7 @@
 
 #include <boost/asio/steady_timer.hpp>
 
+#include "agent/command_line.h"
 #include "agent/consequence.h"
 #include "agent/error_file.h"
 #include "agent/gone_message.h"
@@ -71,7 +72,7 @@ Outcome Agent::run() {
   const Result<> reading = signals_.start([this](int signal) { on_signal(signal); });
   if (!reading) return reading.error();
   stacks_.add_route();
-  answers_.open(job_.run_id);  // before the workers, as one may ask about its job first of all
+  answers_.open(job_name(job_));  // before the workers, as one may ask about its job first of all
   if (const Result<> opened = open_page(); !opened) return opened.error();
   launcher::raise_open_files_limit();  // a connection for each rank of the whole job
   reporter_.job_started();
@@ -264,7 +265,7 @@ void Agent::on_stalled(const rendezvous::Stalled& stalled) {
 void Agent::on_refused(const rendezvous::Refused& refused) {
   if (refused.left_out) {
     return handle_event(event::JobClosed{Error{
-        Errc::left_out, "job '" + job_.run_id +
+        Errc::left_out, "job '" + job_name(job_) +
                             "' ended without this node: " + printable(refused.sentence) +
                             (job_.etcd ? "; another job needs another --rdzv_id"
                                        : "; another job needs another port (--rdzv_endpoint)")}});

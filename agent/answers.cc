@@ -140,8 +140,8 @@ Answers::Answers(boost::asio::any_io_executor executor, std::vector<std::string>
 }
 
 /// The guardian is the process that the user knows.
-void Answers::open(const std::string& run_id) {
-  const Result<std::string> path = ask::socket_path(ask::socket_folders(), run_id, getppid());
+void Answers::open(const std::string& job) {
+  const Result<std::string> path = ask::socket_path(ask::socket_folders(), job, getppid());
   const Result<> listening = path ? server_.listen(*path) : Result<>(path.error());
   if (!listening)
     log::debug("ddprun status and the like cannot ask this job: " + listening.error().message);

@@ -45,7 +45,7 @@ class Answers {
   /// Begins to answer for the job of this name. What the socket's file system needs for that comes
   /// before the first lease. Without a place for a socket questions are impossible, and a line of
   /// debug output says so.
-  void open(const std::string& run_id);
+  void open(const std::string& job);
 
   /// Handles a message of the master: a question of another node, or an answer.
   void received(const rendezvous::Inquiry& inquiry);

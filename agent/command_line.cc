@@ -17,6 +17,11 @@ std::span<const std::string> words_of(const JobSpec& job) {
   return std::span(job.command).subspan(own == 0 ? 0 : own - 1);
 }
 
+std::string one_line(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return printable(cut(std::move(text), kMostBytes));
+}
+
 /// FNV-1a, which is the same in every build.
 std::uint64_t add(std::uint64_t hash, std::string_view bytes) {
   for (const char byte : bytes) {
@@ -27,14 +32,19 @@ std::uint64_t add(std::uint64_t hash, std::string_view bytes) {
 
 }  // namespace
 
+std::string job_name(const JobSpec& job) {
+  if (job.run_id != kNoId || job.command.empty()) return job.run_id;
+  const std::string& program = words_of(job).front();
+  return one_line(program.substr(program.rfind('/') + 1));
+}
+
 std::string command_text(const JobSpec& job) {
   std::string text;
   for (const std::string& word : words_of(job)) {
     text += (text.empty() ? "" : " ") + word;
     if (text.size() > kMostBytes) break;
   }
-  std::replace(text.begin(), text.end(), '\n', ' ');
-  return printable(cut(std::move(text), kMostBytes));
+  return one_line(std::move(text));
 }
 
 std::uint64_t command_hash(const JobSpec& job) {

@@ -52,6 +52,9 @@ struct Deadline {
   std::vector<std::string> query;               ///< a command that prints it, in seconds since 1970
 };
 
+/// The id of a job without --rdzv_id, as torchrun has it.
+inline constexpr const char* kNoId = "none";
+
 /// Everything the user decided; plain data. Only cli/ fills it, so nothing else reads argv. The
 /// number of nodes, the timeouts and what to survive are in the rendezvous' part of it, RoundSpec
 /// and LeaseSpec.
@@ -73,7 +76,7 @@ struct JobSpec : rendezvous::RoundSpec, rendezvous::LeaseSpec {
   std::optional<RequeueSpec> requeue;  ///< nullopt: not by this node
 
   // The members of the job.
-  std::string run_id = "none";                    ///< agents with another id are refused
+  std::string run_id = kNoId;                     ///< agents with another id are refused
   std::optional<int> node_rank;                   ///< not given: by order of joining
   std::optional<rendezvous::etcd::Servers> etcd;  ///< elects the master; the next three are its
   std::string master_addr = "127.0.0.1";  ///< as the user gave it; empty: any address (serve only)

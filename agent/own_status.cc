@@ -44,7 +44,7 @@ ask::NodeStatus own_node(const JobSpec& job, OwnPart part) {
 
 ask::JobStatus own_status(const JobSpec& job, OwnPart part) {
   ask::JobStatus status;
-  status.job = job.run_id;
+  status.job = job_name(job);
   status.master = master_endpoint(job).text();
   status.session = part.session;
   status.program = command_text(job);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include <utility>
 
+#include "agent/command_line.h"
 #include "agent/worker_command.h"
 #include "agent/worker_devices.h"
 #include "base/log.h"
@@ -34,7 +35,7 @@ WorkerSetup::WorkerSetup(boost::asio::any_io_executor executor, const JobSpec& j
 
 Result<> WorkerSetup::open_logs() {
   const bool wants_files = job_.logs.wants_files();
-  const Result<> opened = logs_.open(job_.log_dir, job_.run_id, wants_files);
+  const Result<> opened = logs_.open(job_.log_dir, job_name(job_), wants_files);
   if (!opened) {
     Error error = opened.error();
     if (error.code == Errc::usage) return error;

@@ -61,7 +61,7 @@ Result<> resolve_etcd(RawOptions& raw, Mode mode, const Host& host) {
   if (!raw.has_endpoint) {
     return usage_error(flag + "needs --rdzv_endpoint HOST[:PORT],... of its servers");
   }
-  if (raw.job.run_id == agent::JobSpec().run_id) {
+  if (raw.job.run_id == agent::kNoId) {
     return usage_error(flag + "needs --rdzv_id ID, by which etcd tells jobs apart");
   }
   rendezvous::etcd::Servers& etcd = raw.job.etcd.emplace();

@@ -64,6 +64,15 @@ if command -v curl >/dev/null; then
     fail "curl gets no answer"
 fi
 
+# Without an id it has the name of its program.
+on nameless start "$(type -P bash)" -c 'exec sleep 600'
+wait_until shows "^$ddprun +running +1 .* bash: .*bash -c " ls
+ask 0 status bash
+expect_asked '^job bash: running for '
+kill -TERM "$ddprun"
+finish
+expect_exit 143
+
 # A job that is killed leaves a socket, which ls removes.
 on second start --rdzv_id second bash -c 'echo "here is rank 0"; exec sleep 600'
 on second wait_for_stdout 'here is rank 0'

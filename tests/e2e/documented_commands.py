@@ -106,11 +106,11 @@ def asked(replace=(), ends=False):
 
     def run(command):
         job = begin("exec ddprun --nproc_per_node 2 sh -c 'echo ready; exec sleep 600'")
-        name = f"none.{job.pid}.sock"
+        name = f"sh.{job.pid}.sock"
         try:
             socket = os.path.join(os.environ["XDG_RUNTIME_DIR"], "ddprun", name)
             wait_until(lambda: os.path.exists(socket))
-            for text, other in (("[JOB]", str(job.pid)), ("none.4711.sock", name), *replace):
+            for text, other in (("[JOB]", str(job.pid)), ("train.py.4711.sock", name), *replace):
                 command = command.replace(text, other)
             process = begin(command)
             if "watch" in command or "-f" in command:  # they go on with the job

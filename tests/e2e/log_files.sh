@@ -43,7 +43,7 @@ for attempt in 0 1; do
   has attempt_$attempt/1/stderr.log 'the cause\n'
 done
 expect_stderr '^ddprun: rank 1 failed first: exit 7 .*round 0\): the cause$'
-expect_stderr "^ +its log files: $work/logs/none_[^/]*/attempt_1/1\$"
+expect_stderr "^ +its log files: $work/logs/sh_[^/]*/attempt_1/1\$"
 expect_no_stdout .
 expect_no_process_left
 rm -r "$work/logs"
@@ -61,8 +61,8 @@ expect_no_process_left soon
 run -t 3 sh -c 'echo hello'
 expect_exit 0
 expect_stdout '^hello$'
-expect_stderr "^ddprun: log files are in $TMPDIR/ddprun_none_"
-grep -qx hello "$TMPDIR"/ddprun_none_*/attempt_0/0/stdout.log || fail "no log file"
+expect_stderr "^ddprun: log files are in $TMPDIR/ddprun_sh_"
+grep -qx hello "$TMPDIR"/ddprun_sh_*/attempt_0/0/stdout.log || fail "no log file"
 expect_no_process_left
 
 # /dev/null: redirected output is discarded.

@@ -19,7 +19,7 @@ type("export TERM=xterm\n"), expect(prompt)
 resize(24, 100)
 type("$DDPRUN watch $ddprun\n")
 for again in 1, 2:
-    expect(r"\x1b\[H\x1b\[Jjob none: running for .*\n"), expect(r"^RANK "), expect(r"^7 .* running")
+    expect(r"\x1b\[H\x1b\[Jjob bash: running for .*\n"), expect(r"^RANK "), expect(r"^7 .* running")
 os.kill($(worker_of 5), 19)
 expect(r"^RANK .*\n\x1b\[31m5 .* stopped .*\x1b\[0m\$"), expect(r"^0 .* running")
 resize(6, 60)
