@@ -14,6 +14,9 @@
 namespace ddprun::rendezvous {
 namespace {
 
+/// More than nodes of any job.
+constexpr size_t kMostCommands = 65'536;
+
 template <class T, class Event>
 const T* as(const Event& event) {
   return std::get_if<T>(&event);
@@ -349,7 +352,9 @@ Notifications Round::start() {
   started_ = now_;
   enough_since_.reset();
   prior_rounds_.settle();
-  for (const auto& [id, node] : nodes_) commands_.insert(node.request.command_hash);
+  for (const auto& [id, node] : nodes_) {
+    if (commands_.size() < kMostCommands) commands_.insert(node.request.command_hash);
+  }
 
   const std::vector<Node*> members = assign_node_ranks(nodes_, spec_.max_nodes);
   const std::vector<Layout> layouts = layouts_of(members, round_, restarts());
