@@ -18,11 +18,11 @@
 namespace ddprun::rendezvous {
 
 /// What is sealed: a tag, the job's id, and `secret`. Other credentials of the same user, such as
-/// those of Slurm, or of another job, carry no secret of this job. Pure.
+/// those of Slurm, or of another job, carry no secret of this job.
 Secret sealed_bytes(const Secret& secret, const std::string& run_id);
 
 /// The secret in it. Errors: usage (it is not exactly what sealed_bytes makes of 256 bits for this
-/// job). Pure.
+/// job).
 Result<Secret> secret_in(std::string_view sealed_bytes, const std::string& run_id);
 
 /// `secret`, of 256 bits, of the job `run_id` as a credential that this user's processes can open,
