@@ -28,8 +28,6 @@ struct Host {
   std::function<std::vector<std::optional<int>>(const std::vector<std::string>& devices)> gpu_nodes;
   /// The content of a file, at most a MiB; nullopt: it cannot be read.
   std::function<std::optional<std::string>(const std::string& path)> read_file;
-  /// Names of the interfaces that have a link-local IPv6 address.
-  std::function<std::vector<std::string>()> link_local_interfaces;
   /// What a command prints; nullopt: it cannot be run, or takes longer than 20 s.
   std::function<std::optional<std::string>(const std::vector<std::string>& words)> output_of;
   /// The text of a configuration file: read_config_file.
@@ -45,6 +43,8 @@ struct Host {
   std::function<std::string()> directory;   ///< the current one, by the shell's name for it
   std::function<Result<>(const std::string& name)> check_script;
   std::function<bool()> has_terminal;  ///< stdin and stdout are terminals
+  /// Names of the interfaces that have a link-local IPv6 address.
+  std::function<std::vector<std::string>()> link_local_interfaces;
 };
 
 /// The values of variables that only ddprun reads; empty where one was not set.
