@@ -11,27 +11,25 @@
 #include <nlohmann/json.hpp>
 
 #include "agent/outcome.h"
+#include "base/bounded_json.h"
 #include "base/fd.h"
-#include "base/shallow_json.h"
 #include "base/text.h"
 #include "launcher/output/stderr_tail.h"
 
 namespace ddprun::agent {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-constexpr int kMaxDepth = 8;
+using FileJson = nlohmann::json;
 
 /// The field `name` of `json`; null if there is none, or `json` is not an object.
-const Json& field(const Json& json, const char* name) {
-  static const Json none;
+const FileJson& field(const FileJson& json, const char* name) {
+  static const FileJson none;
   if (!json.is_object()) return none;
   const auto found = json.find(name);
   return found == json.end() ? none : *found;
 }
 
-std::string text_of(const Json& json) {
+std::string text_of(const FileJson& json) {
   return json.is_string() ? json.get<std::string>() : std::string();
 }
 
@@ -67,8 +65,8 @@ Result<> write_all(const std::string& path, std::string_view bytes) {
 
 std::optional<WorkerException> parse_error_file(std::string_view bytes) {
   if (bytes.size() > kMaxErrorFile) return std::nullopt;
-  const Json file = parse_shallow<Json>(bytes, kMaxDepth);
-  const Json& message = field(file, "message");
+  const FileJson file = parse_bounded<FileJson>(bytes);
+  const FileJson& message = field(file, "message");
   std::string text = text_of(message.is_object() ? field(message, "message") : message);
   // An exception without a text is "AssertionError: ".
   text = without_end(without_end(std::move(text), " \r\n\t"), ":");
@@ -108,7 +106,7 @@ std::string read_error_file_of_before(const std::string& path, const std::timesp
 std::string error_file_for_caller(const rendezvous::Failure& failure, std::string_view worker_file,
                                   std::time_t now) {
   if (failure.exception.empty()) return "";
-  Json file = worker_file.empty() ? Json() : parse_shallow<Json>(worker_file, kMaxDepth);
+  FileJson file = worker_file.empty() ? FileJson() : parse_bounded<FileJson>(worker_file);
   if (field(file, "message").is_string()) return std::string(worker_file);
   if (!field(file, "message").is_object()) {
     file = {{"message",
@@ -117,7 +115,7 @@ std::string error_file_for_caller(const rendezvous::Failure& failure, std::strin
                {{"py_callstack", failure.traceback}, {"timestamp", std::to_string(now)}}}}}};
   }
   file["message"]["errorCode"] = error_code(failure);
-  return file.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return file.dump(-1, ' ', false, FileJson::error_handler_t::replace);
 }
 
 Result<> write_error_file(const std::string& path, std::string_view bytes) {

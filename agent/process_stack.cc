@@ -6,15 +6,13 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/shallow_json.h"
+#include "base/bounded_json.h"
 #include "base/text.h"
 
 namespace ddprun::agent {
 namespace {
 
 using StackJson = nlohmann::json;
-
-constexpr int kDeepestLine = 4;  // a value of a frame of a list of the line
 
 std::string file_name(const std::string& path) {
   return path.substr(path.rfind('/') + 1);
@@ -41,10 +39,10 @@ template <class T>
 T value_in(const StackJson& json, const char* name, T otherwise) {
   const auto found = json.find(name);
   if (found == json.end()) return otherwise;
-  const bool is_text = std::is_same_v<T, std::string>;
-  const bool fits = is_text                   ? found->is_string()
-                    : std::is_same_v<T, bool> ? found->is_boolean()
-                                              : found->is_number();
+  const bool fits = std::is_same_v<T, std::string> ? found->is_string()
+                    : std::is_same_v<T, bool>      ? found->is_boolean()
+                    : std::is_floating_point_v<T>  ? found->is_number()
+                                                   : found->is_number_integer();
   return fits ? found->get<T>() : otherwise;
 }
 
@@ -179,7 +177,7 @@ std::string line_of_note(const std::string& note) {
 ProcessStacks read_stack_lines(std::string_view lines) {
   ProcessStacks stacks;
   for (size_t end = lines.find('\n'); end != lines.npos; end = lines.find('\n')) {
-    const auto json = parse_shallow<StackJson>(lines.substr(0, end), kDeepestLine);
+    const auto json = parse_bounded<StackJson>(lines.substr(0, end));
     lines.remove_prefix(end + 1);
     if (!json.is_object()) continue;
     const auto pid = value_in<int>(json, "pid", 0);

@@ -9,14 +9,13 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/shallow_json.h"
+#include "base/bounded_json.h"
 
 namespace ddprun::agent {
 namespace {
 
 using PlainJson = nlohmann::json;
 
-constexpr int kMaxDumpDepth = 6;  // of what is read: a text of a frame of a thread of the list
 constexpr size_t kMostStackFrames = 200;  // a recursion has more
 
 PlainJson member_of(const PlainJson& json, const char* name) {
@@ -84,7 +83,7 @@ std::string base_name(const std::string& file) {
 }  // namespace
 
 PythonStack parse_py_spy(std::string_view json, int pid) {
-  const auto threads = parse_shallow<PlainJson>(json, kMaxDumpDepth);
+  const auto threads = parse_bounded<PlainJson>(json);
   if (!threads.is_array()) return {};
   for (const PlainJson& thread : threads) {
     if (number_in(thread, "os_thread_id") == pid) return stack_of(thread);

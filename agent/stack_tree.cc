@@ -44,14 +44,12 @@ void StackTree::add(const RankStack& stack, size_t most_frames) {
 }
 
 StackNode& StackTree::child(StackNode& parent, const std::string& at) {
-  const bool is_full = nodes_ >= kMostNodes;
-  for (const std::string& name : {at, is_full ? std::string("...") : at}) {
-    const auto known =
-        std::ranges::find_if(parent.in, [&name](const StackNode& node) { return node.at == name; });
-    if (known != parent.in.end()) return *known;
-  }
+  const bool is_left_out = nodes_ >= kMostNodes && !parent.places.contains(at);
+  const std::string name = is_left_out ? "..." : at;
+  const auto [place, is_new] = parent.places.try_emplace(name, parent.in.size());
+  if (!is_new) return parent.in[place->second];
   ++nodes_;
-  return parent.in.emplace_back(StackNode{is_full ? "..." : at, {}, 0});
+  return parent.in.emplace_back(StackNode{name, {}, 0});
 }
 
 void StackTree::merge(StackNode& into, const StackNode& from, size_t depth) {

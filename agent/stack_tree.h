@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 // The stacks of many ranks as one tree: ranks that went the same way share its beginning. Pure.
@@ -23,6 +24,7 @@ struct StackNode {
   std::vector<int> ranks;  ///< in no order
   double seconds = 0;      ///< at the end of a stack: for which each rank has not run at least
   std::vector<StackNode> in = {};
+  std::unordered_map<std::string, size_t> places = {};  ///< in a StackTree: those of `in`, by `at`
 };
 
 /// Bounded: a frame is cut to kLongestFrame bytes, and what exceeds kMostNodes is one node "..." in

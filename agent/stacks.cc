@@ -8,7 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/shallow_json.h"
+#include "base/bounded_json.h"
 #include "base/text.h"
 
 namespace ddprun::agent {
@@ -22,7 +22,6 @@ constexpr size_t kLongestHost = 64;
 constexpr size_t kMostHosts = 65'536;
 constexpr int kRankLimit = 1 << 24;
 constexpr size_t kMostRanksRead = 4'000'000;  // in all nodes of a tree
-constexpr int kDeepestJson = 200;             // a tree of 80 frames
 
 /// The ranks that a node may speak of.
 struct Range {
@@ -38,8 +37,7 @@ std::string shown_line(std::string_view text, size_t most) {
 
 std::string ranks_list(std::vector<int> ranks) {
   std::ranges::sort(ranks);
-  const auto same = std::ranges::unique(ranks);
-  ranks.erase(same.begin(), same.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
   return list_text(ranks);
 }
 
@@ -143,7 +141,7 @@ size_t count_value(const TreeJson& json) {
 }
 
 Result<Stacks> parse_in(std::string_view text, Range range) {
-  const auto json = parse_shallow<TreeJson>(text, kDeepestJson);
+  const auto json = parse_bounded<TreeJson>(text);
   if (!json.is_object()) return Error{Errc::protocol, "the stacks of a node are no JSON object"};
   Stacks stacks;
   Reader reader(range);

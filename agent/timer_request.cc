@@ -8,6 +8,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/bounded_json.h"
+
 namespace ddprun::agent {
 namespace {
 
@@ -41,7 +43,7 @@ std::optional<Time> end_of(double seconds) {
 
 std::optional<TimerRequest> parse_timer_request(std::string_view line) {
   if (line.size() > kLongestRequest) return std::nullopt;
-  const Json json = Json::parse(line, nullptr, false);
+  const auto json = parse_bounded<Json>(line);
   if (!json.is_object()) return std::nullopt;
   const auto pid = number_of<int>(json, "pid");
   const auto signal = number_of<int>(json, "signal");

@@ -236,10 +236,10 @@ SpawnBatch::Setups SpawnBatch::make_setups(size_t count) {
 /// beginning.
 void SpawnBatch::share_with_forked() {
   must_fork = true;
-  Setups shared = make_setups(commands_.size());
-  std::memcpy(static_cast<void*>(shared.get()), setups_.get(),
+  Setups in_shared_memory = make_setups(commands_.size());
+  std::memcpy(static_cast<void*>(in_shared_memory.get()), setups_.get(),
               commands_.size() * sizeof(ChildSetup));
-  setups_ = std::move(shared);
+  setups_ = std::move(in_shared_memory);
 }
 
 void SpawnBatch::Free::operator()(void* memory) const {

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <unordered_map>
+#include <utility>
 
 #include "base/text.h"
 
@@ -57,16 +59,21 @@ Result<HostName> parse_host(std::string_view text) {
   return host;
 }
 
-Result<> add(HostName host, HostNames& hosts) {
-  const auto known = std::find_if(hosts.begin(), hosts.end(),
-                                  [&](const HostName& other) { return other.name == host.name; });
-  if (known == hosts.end()) {
-    if (hosts.size() == kMostHosts) {
-      return Error{Errc::usage, "more than " + std::to_string(kMostHosts) + " hosts"};
-    }
-    hosts.push_back(std::move(host));
+/// Each host once, in the order of the first time.
+struct HostTable {
+  HostNames hosts;
+  std::unordered_map<std::string, size_t> places;  // in `hosts`, by name
+};
+
+Result<> add(HostName host, HostTable& table) {
+  const auto [place, is_new] = table.places.try_emplace(host.name, table.hosts.size());
+  if (!is_new) {
+    HostName& known = table.hosts[place->second];
+    known.slots = std::min(known.slots.value_or(1) + host.slots.value_or(1), kMostSlots);
+  } else if (table.hosts.size() == kMostHosts) {
+    return Error{Errc::usage, "more than " + std::to_string(kMostHosts) + " hosts"};
   } else {
-    known->slots = std::min(known->slots.value_or(1) + host.slots.value_or(1), kMostSlots);
+    table.hosts.push_back(std::move(host));
   }
   return {};
 }
@@ -82,7 +89,7 @@ std::vector<std::string_view> words_of(std::string_view line) {
   return words;
 }
 
-Result<> add_line(std::string_view line, HostNames& hosts) {
+Result<> add_line(std::string_view line, HostTable& table) {
   const std::vector<std::string_view> words = words_of(line.substr(0, line.find('#')));
   if (words.empty()) return {};
   Result<HostName> host = parse_host(words.front());
@@ -95,33 +102,33 @@ Result<> add_line(std::string_view line, HostNames& hosts) {
     if (!slots) return slots.error();
     host->slots = *slots;
   }
-  return add(std::move(*host), hosts);
+  return add(std::move(*host), table);
 }
 
 }  // namespace
 
 Result<HostNames> parse_host_list(std::string_view text) {
-  HostNames hosts;
+  HostTable table;
   for (size_t begin = 0; begin <= text.size();) {
     const size_t end = std::min(text.find(',', begin), text.size());
     Result<HostName> host = parse_host(text.substr(begin, end - begin));
     if (!host) return host.error();
-    if (const Result<> added = add(std::move(*host), hosts); !added) return added.error();
+    if (const Result<> added = add(std::move(*host), table); !added) return added.error();
     begin = end + 1;
   }
-  return hosts;
+  return std::move(table.hosts);
 }
 
 Result<HostNames> parse_host_file(std::string_view text) {
-  HostNames hosts;
+  HostTable table;
   for (size_t begin = 0, number = 1; begin < text.size(); ++number) {
     const size_t end = std::min(text.find('\n', begin), text.size());
-    const Result<> added = add_line(text.substr(begin, end - begin), hosts);
+    const Result<> added = add_line(text.substr(begin, end - begin), table);
     if (!added) return Error(added.error()).in("line " + std::to_string(number));
     begin = end + 1;
   }
-  if (hosts.empty()) return Error{Errc::usage, "names no host"};
-  return hosts;
+  if (table.hosts.empty()) return Error{Errc::usage, "names no host"};
+  return std::move(table.hosts);
 }
 
 std::string_view without_user(std::string_view name) {

@@ -29,17 +29,27 @@ std::string frame_of(std::string_view body) {
 }
 
 Result<std::optional<std::string>> FrameReader::next() {
-  if (buffer_.size() < 4) return std::optional<std::string>();
-  const size_t size = big_endian(std::string_view(buffer_).substr(0, 4));
+  const std::string_view rest = std::string_view(buffer_).substr(begin_);
+  if (rest.size() < 4) return std::optional<std::string>();
+  const size_t size = big_endian(rest.substr(0, 4));
   if (size > most_) {
     return Error{Errc::protocol, "a message of " + std::to_string(size) + " bytes, at most " +
                                      std::to_string(most_) + " are allowed"};
   }
-  if (buffer_.size() < 4 + size) return std::optional<std::string>();
-  std::optional<std::string> body = buffer_.substr(4, size);
-  buffer_.erase(0, 4 + size);
-  if (buffer_.empty() && buffer_.capacity() > kKeptBuffer) std::string().swap(buffer_);
+  if (rest.size() < 4 + size) return std::optional<std::string>();
+  std::optional<std::string> body(rest.substr(4, size));
+  begin_ += 4 + size;
+  if (begin_ == buffer_.size() && buffer_.capacity() > kKeptBuffer) {
+    std::string().swap(buffer_);
+    begin_ = 0;
+  }
   return body;
+}
+
+void FrameReader::feed(std::string_view bytes) {
+  buffer_.erase(0, begin_);
+  begin_ = 0;
+  buffer_.append(bytes);
 }
 
 }  // namespace ddprun::rendezvous

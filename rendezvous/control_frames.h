@@ -42,7 +42,7 @@ class FrameReader {
   /// `most`: the longest frame.
   explicit FrameReader(size_t most = kMaxFrame) : most_(most) {}
 
-  void feed(std::string_view bytes) { buffer_.append(bytes); }
+  void feed(std::string_view bytes);
 
   /// From now on frames may be as long as kMaxFrame.
   void allow_long_frames() { most_ = kMaxFrame; }
@@ -54,6 +54,7 @@ class FrameReader {
  private:
   size_t most_;
   std::string buffer_;
+  size_t begin_ = 0;  // of the next frame
 };
 
 }  // namespace ddprun::rendezvous

@@ -7,7 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/shallow_json.h"
+#include "base/bounded_json.h"
 #include "rendezvous/control_frames.h"
 #include "rendezvous/fields.h"
 #include "rendezvous/message_values.h"
@@ -17,10 +17,10 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kMaxDepth = 5;  // of a rank in a list of a place in a list in worker_exits
 constexpr size_t kMaxSession = 64;
-constexpr size_t kMaxAddress = 45;  // of IPv6
-constexpr size_t kMaxAsked = 256;   // connections in one question
+constexpr size_t kMaxAddress = 45;                      // of IPv6
+constexpr size_t kMaxAsked = 256;                       // connections in one question
+constexpr size_t kMostFirstValues = 4 * kMaxAddresses;  // a hello has its addresses and ten more
 
 // The names of the messages on the wire.
 constexpr const char* kHello = "hello";
@@ -285,8 +285,8 @@ Result<T> decode_inquiry(Fields fields, const std::string& type) {
   return fields.or_error<T>(std::move(inquiry));
 }
 
-json parse_object(std::string_view text) {
-  auto object = parse_shallow<json>(text, kMaxDepth);
+json parse_object(std::string_view text, size_t most_values = std::string_view::npos) {
+  auto object = parse_bounded<json>(text, most_values);
   return object.is_object() ? std::move(object) : json::object();
 }
 
@@ -294,18 +294,7 @@ Error unknown_type(const std::string& type) {
   return {Errc::protocol, "unknown message type '" + type.substr(0, 32) + "'"};
 }
 
-}  // namespace
-
-std::string encode(const Message& message) {
-  return frame_of(body_of(std::visit([](const auto& m) { return to_json(m); }, message)));
-}
-
-std::string encode(const Reply& reply) {
-  return frame_of(body_of(std::visit([](const auto& r) { return to_json(r); }, reply)));
-}
-
-Result<Message> decode_message(std::string_view body) {
-  const json object = parse_object(body);
+Result<Message> message_in(const json& object) {
   Fields fields(object);
   const std::string type = fields.text("type");
   if (type == kHello) return decode_hello(fields);
@@ -324,6 +313,24 @@ Result<Message> decode_message(std::string_view body) {
   if (type == kGone) return decode_gone(fields);
   if (is_inquiry(type)) return decode_inquiry<Message>(fields, type);
   return unknown_type(type);
+}
+
+}  // namespace
+
+std::string encode(const Message& message) {
+  return frame_of(body_of(std::visit([](const auto& m) { return to_json(m); }, message)));
+}
+
+std::string encode(const Reply& reply) {
+  return frame_of(body_of(std::visit([](const auto& r) { return to_json(r); }, reply)));
+}
+
+Result<Message> decode_message(std::string_view body) {
+  return message_in(parse_object(body));
+}
+
+Result<Message> decode_first_message(std::string_view body) {
+  return message_in(parse_object(body, kMostFirstValues));
 }
 
 Result<Reply> decode_reply(std::string_view body) {

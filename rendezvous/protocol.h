@@ -135,6 +135,8 @@ std::string encode(const Reply& reply);
 
 /// The body of one frame. Errors: protocol, naming what is missing or out of range.
 Result<Message> decode_message(std::string_view body);
+/// Likewise of a stranger's frame, which has few values, so that it costs little: a hello.
+Result<Message> decode_first_message(std::string_view body);
 Result<Reply> decode_reply(std::string_view body);
 
 }  // namespace ddprun::rendezvous

@@ -159,8 +159,7 @@ std::vector<int> Suspect::waiting() const {
     if (waits) append_all(waited, group.place.ranks);
   }
   std::ranges::sort(waited);
-  const auto again = std::ranges::unique(waited);
-  waited.erase(again.begin(), again.end());
+  waited.erase(std::unique(waited.begin(), waited.end()), waited.end());
   return waited;
 }
 

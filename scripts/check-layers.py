@@ -7,6 +7,7 @@
 3. A third-party header stays within few files.
 4. A unit whose header says "Pure" reaches no asio and no process, not even through headers of ours, includes
    no header of the system that does I/O, and reads no clock.
+5. JSON is parsed by base/bounded_json alone: foreign text may be as deep as it is long.
 """
 import pathlib
 import re
@@ -56,6 +57,7 @@ EVENTS = re.compile(r"boost/(asio|beast|process)")
 SYSTEM = re.compile(r"(sys/(?!wait\.h)|net/|netinet/(?!in\.h)|linux/)|(unistd|fcntl|poll|netdb|spawn|sched|pthread|dlfcn|dirent)\.h$"
                     r"|(thread|fstream|filesystem|iostream|future|condition_variable)$")
 CALLS = re.compile(r"[cC]lock::now\(|\b(?:getenv|clock_gettime)\(")
+PARSES_JSON = re.compile(r"\b(?i:\w*json)::(?:parse|accept|sax_parse)\(")
 PURE_IN_PART = {"agent/error_file", "launcher/oom"}  # parse, and also read the files
 
 level = ["base store collectives/include/ddp"]
@@ -176,8 +178,14 @@ def check_pure():
             errors.append(f"{file}: claims to be pure, but calls {call})")
 
 
+def check_json():
+    errors.extend(f"{file}: parses JSON, which is base/bounded_json's" for file, text in texts.items()
+                  if unit_of(file) != "base/bounded_json" and PARSES_JSON.search(COMMENT.sub("", text)))
+
+
 check_rooms()
 check_circles()
 check_pure()
+check_json()
 print("\n".join(errors) or "every include keeps to the layers")
 sys.exit(1 if errors else 0)

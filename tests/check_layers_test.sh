@@ -72,6 +72,9 @@ refuses collectives/group/group.cc '#include "collectives/group/other.h"' \
 refuses agent/a.cc '  #  include <nlohmann/json.hpp>' '<nlohmann/json.hpp> belongs in'
 refuses cli/main.cc '#include <CLI/CLI.hpp>' '<CLI/CLI.hpp> belongs in'
 
+# JSON.
+refuses agent/a.cc '  const auto json = nlohmann::json::parse(text);' 'agent/a.cc: parses JSON'
+
 # Pure units.
 refuses agent/machine.cc '#include <boost/asio/post.hpp>' 'agent/machine.cc: claims to be pure'
 refuses agent/machine.cc '#include "agent/agent.h"' \

@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/shallow_json.h"
+#include "base/bounded_json.h"
 #include "rendezvous/fields.h"
 
 namespace ddprun::agent::ask {
@@ -46,8 +46,7 @@ std::string to_json(const LogPiece& piece) {
 }
 
 Result<LogPiece> log_piece_in(std::string_view text) {
-  constexpr int kPieceDepth = 2;
-  const auto object = parse_shallow<PieceJson>(text, kPieceDepth);
+  const auto object = parse_bounded<PieceJson>(text);
   if (!object.is_object()) return Error{Errc::protocol, "it is no JSON object"};
   rendezvous::Fields fields(object);
   LogPiece piece;

@@ -7,7 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/shallow_json.h"
+#include "base/bounded_json.h"
 #include "base/text.h"
 #include "rendezvous/fields.h"
 
@@ -17,8 +17,7 @@ namespace {
 using nlohmann::json;
 using rendezvous::Fields;
 
-constexpr int kStatusDepth = 6;       // a value of a rank in a list of a node in a list of the job
-constexpr size_t kMaxNodes = 65'536;  // as many as a job can have
+constexpr size_t kMaxNodes = 65'536;    // as many as a job can have
 constexpr size_t kMaxStatusText = 512;  // bytes of one text
 
 json text_of(const std::string& text) {
@@ -141,7 +140,7 @@ std::string to_json(const JobStatus& status) {
 }
 
 Result<JobStatus> status_in(std::string_view text) {
-  const auto object = parse_shallow<json>(text, kStatusDepth);
+  const auto object = parse_bounded<json>(text);
   if (!object.is_object()) return Error{Errc::protocol, "it is no JSON object"};
   Fields fields(object);
   JobStatus status;

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/doctor/json.h"
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
 #include <nlohmann/json.hpp>
 
+#include "base/bounded_json.h"
 #include "cli/doctor/compare.h"
 #include "cli/doctor/report.h"
 
@@ -33,11 +38,20 @@ std::string dump(const Json& json, int indent = -1) {
   return json.dump(indent, ' ', false, Json::error_handler_t::replace);
 }
 
+/// Whether each number that is not whole can become any number of ours, also an int.
+bool has_usual_numbers(const Json& json) {
+  constexpr double kMost = std::numeric_limits<int>::max();
+  if (json.is_number_float()) return std::abs(json.get<double>()) <= kMost;
+  return !json.is_structured() || std::all_of(json.begin(), json.end(), has_usual_numbers);
+}
+
 /// nullopt also where a member has another type.
 template <class T>
 std::optional<T> decode(std::string_view text) {
+  const auto json = parse_bounded<Json>(text);
+  if (!has_usual_numbers(json)) return std::nullopt;
   try {
-    return Json::parse(text).get<T>();
+    return json.template get<T>();
   } catch (const Json::exception&) {
     return std::nullopt;
   }

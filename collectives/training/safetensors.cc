@@ -8,7 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/shallow_json.h"
+#include "base/bounded_json.h"
 #include "collectives/call/call.h"
 #include "collectives/little_endian.h"
 
@@ -18,7 +18,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::size_t kSizeBytes = 8;
-constexpr int kMaxDepth = 3;  // deeper values are left out, which makes a file malformed
+constexpr std::size_t kMaxValues = 16 * kMaxCheckpointParts;  // of the header, 8 for a part of ours
 constexpr std::string_view kSumPrefix = "xxh3:";
 constexpr const char* kMetadata = "__metadata__";
 constexpr const char* kChecksum = "ddp.checksum";
@@ -166,7 +166,7 @@ HeaderStatus decode_safetensors(std::string_view bytes, CheckpointHeader& header
   const std::string_view text = bytes.substr(kSizeBytes, size);
   if (!text.empty() && text.front() != '{') return HeaderStatus::malformed;
   if (text.size() < size) return HeaderStatus::incomplete;
-  const auto json = ddprun::parse_shallow<Json>(text, kMaxDepth);
+  const auto json = ddprun::parse_bounded<Json>(text, kMaxValues);
   header = {.size = kSizeBytes + size};
   if (!json.is_object() || !read_tensors(json, header)) return HeaderStatus::malformed;
   const bool valid = !json.contains(kMetadata) || read_metadata(json[kMetadata], header);

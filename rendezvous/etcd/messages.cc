@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/bounded_json.h"
 #include "base/text.h"
 #include "rendezvous/fields.h"
 #include "rendezvous/protocol.h"
@@ -134,17 +135,20 @@ Post encode_one(const request::Revoke& revoke, std::string_view, std::string_vie
 }
 
 /// The key that the read at `place` of a transaction found; null: none.
-json found(const json& object, size_t place) {
+const json& found(const json& object, size_t place) {
+  static const json none;
   const auto responses = object.find("responses");
-  if (responses == object.end() || !responses->is_array() || responses->size() <= place) return {};
+  if (responses == object.end() || !responses->is_array() || responses->size() <= place) {
+    return none;
+  }
   const json& range = object_of((*responses)[place], "response_range");
   const auto keys = range.find("kvs");
-  if (keys == range.end() || !keys->is_array() || keys->empty()) return {};
-  return keys->front().is_object() ? keys->front() : json();
+  if (keys == range.end() || !keys->is_array() || keys->empty()) return none;
+  return keys->front().is_object() ? keys->front() : none;
 }
 
 std::optional<Recorded> state_in(const json& object, size_t place) {
-  const json kv = found(object, place);
+  const json& kv = found(object, place);
   if (kv.is_null()) return std::nullopt;
   return Recorded{number_of(kv, "lease"), number_of(kv, "mod_revision"),
                   from_base64(text_of(kv, "value"))};
@@ -152,7 +156,7 @@ std::optional<Recorded> state_in(const json& object, size_t place) {
 
 answer::Seen seen(const json& object) {
   answer::Seen seen;
-  if (const json kv = found(object, 0); !kv.is_null()) {
+  if (const json& kv = found(object, 0); !kv.is_null()) {
     seen.master = Holder{number_of(kv, "lease"), number_of(kv, "create_revision"),
                          from_base64(text_of(kv, "value"))};
   }
@@ -200,7 +204,7 @@ Error not_json() {
 
 /// nullopt: it is no JSON object.
 std::optional<json> parse(std::string_view body) {
-  json object = json::parse(body, nullptr, false);
+  auto object = parse_bounded<json>(body);
   if (!object.is_object()) return std::nullopt;
   return std::optional<json>(std::in_place, std::move(object));
 }
@@ -246,7 +250,7 @@ Result<std::string> decode_login(std::string_view body) {
 
 std::string decode_error(std::string_view body) {
   // A body may have a second part, after the object.
-  const json object = json::parse(body.substr(0, body.find('}') + 1), nullptr, false);
+  const auto object = parse_bounded<json>(body.substr(0, body.find('}') + 1));
   return object.is_object() ? text_of(object, "error") : "";
 }
 

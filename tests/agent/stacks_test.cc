@@ -179,7 +179,7 @@ TEST_CASE("what is not the JSON of stacks is refused or has none") {
   for (int i = 0; i < 5'000; ++i) deep += R"({"at":"f","ranks":"0","in":[)";
   CHECK(parse_stacks("{\"stacks\":[" + deep).has_error());
   for (int i = 0; i < 5'000; ++i) deep += "]}";
-  CHECK(parse_stacks("{\"stacks\":[" + deep + "]}").has_value());
+  CHECK(parse_stacks("{\"stacks\":[" + deep + "]}").has_error());
 }
 
 TEST_CASE("a list of ranks that repeats itself ends where it does") {

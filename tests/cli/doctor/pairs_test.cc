@@ -244,7 +244,8 @@ TEST_CASE("doctor: what nodes tell each other comes back") {
 }
 
 TEST_CASE("doctor: what no node tells is refused") {
-  for (const char* text : {"", "[]", "{", R"({"host": 5})", R"({"folders": {}})", "null"}) {
+  for (const char* text : {"", "[]", "{", R"({"host": 5})", R"({"folders": {}})", "null",
+                           R"({"mtu": 1e300})", R"({"gpu_health": [{"links_up": -3e9}]})"}) {
     INFO(text);
     CHECK_FALSE(decode_facts(text));
   }

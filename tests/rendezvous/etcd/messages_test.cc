@@ -86,6 +86,16 @@ TEST_CASE("what is not etcd's answer is none") {
   CHECK_FALSE(seen.master);
 }
 
+TEST_CASE("an answer that nests without end is none") {
+  const std::string deep(400'000, '[');
+  const std::string body = R"({"header":{},"responses":[{"response_range":{"kvs":[{"value":)" +
+                           deep + std::string(deep.size(), ']') + "}]}}]}";
+  CHECK_FALSE(decode(request::Look{}, body).has_value());
+  CHECK_FALSE(decode_login(body).has_value());
+  CHECK_FALSE(decode_state(body).has_value());
+  CHECK(decode_error(R"({"error":)" + deep + "}").empty());
+}
+
 TEST_CASE("an error's text is found, also before a second part") {
   CHECK(
       decode_error(R"({"error":"etcdserver: no leader","code":14}Grpc-Trailer-Content-Type: x)") ==

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/bounded_json.h"
+
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/catch.h"
+
+using ddprun::kDeepestJson;
+using ddprun::parse_bounded;
+using nlohmann::json;
+
+namespace {
+
+std::string nested(int depth) {
+  const auto size = static_cast<std::size_t>(depth);
+  return std::string(size, '[') + std::string(size, ']');
+}
+
+}  // namespace
+
+TEST_CASE("JSON that nests too deep is refused before it is parsed") {
+  CHECK(parse_bounded<json>(nested(kDeepestJson)).is_array());
+  CHECK(parse_bounded<json>(nested(kDeepestJson + 1)).is_discarded());
+  CHECK(parse_bounded<json>(std::string(1'000'000, '[')).is_discarded());
+  CHECK(parse_bounded<json>("[" + nested(kDeepestJson - 1) + "," + nested(kDeepestJson - 1) + "]")
+            .is_array());
+}
+
+TEST_CASE("JSON that has more values than were allowed is refused") {
+  const char* text = R"({"a":[1,{},"x,y"],"b":null})";  // lists and objects count, too
+  CHECK(parse_bounded<json>(text, 6).is_object());
+  CHECK(parse_bounded<json>(text, 5).is_discarded());
+}
+
+TEST_CASE("what stands in texts is not counted") {
+  const std::string brackets(1'000, '[');
+  for (const std::string& text : {"\"" + brackets + "\"", "\"\\\"" + brackets + ",,,\\\\\""}) {
+    CHECK(parse_bounded<json>(text, 1).is_string());
+  }
+}
+
+TEST_CASE("what is not JSON is none") {
+  for (const char* text : {"", "]]]][[[[", "\"\\", "{\"a\":1", "[1] 2", "\xff"}) {
+    CHECK(parse_bounded<json>(text).is_discarded());
+  }
+}
