@@ -51,7 +51,14 @@ class ControlConnection::Stream : public std::enable_shared_from_this<Stream> {
   void start(std::string_view received) {
     frames_.feed(received);
     if (secure_) send_bytes(secure_->take_output());
-    asio::post(socket_.get_executor(), [self = shared_from_this()] { self->take_frames(); });
+    take_frames_later();
+  }
+
+  void pause() { paused_ = true; }
+
+  void resume() {
+    paused_ = false;
+    take_frames_later();
   }
 
   void allow_long_frames() { frames_.allow_long_frames(); }
@@ -88,8 +95,12 @@ class ControlConnection::Stream : public std::enable_shared_from_this<Stream> {
     socket_.close(ignored);
   }
 
+  void take_frames_later() {
+    asio::post(socket_.get_executor(), [self = shared_from_this()] { self->take_frames(); });
+  }
+
   void take_frames() {
-    while (!closed_) {
+    while (!closed_ && !paused_) {
       Result<std::optional<std::string>> body = frames_.next();
       if (!body) return lose(body.error());
       if (!*body) return insecure_ ? lose(*insecure_) : receive();
@@ -163,6 +174,7 @@ class ControlConnection::Stream : public std::enable_shared_from_this<Stream> {
   std::unique_ptr<SecureChannel> secure_;  // nullptr: not encrypted
   std::optional<Error> insecure_;          // nothing can be decrypted any more
   std::string unsent_;
+  bool paused_ = false;
   bool closed_ = false;
   bool released_ = false;
 };
@@ -180,6 +192,14 @@ ControlConnection::~ControlConnection() {
 
 void ControlConnection::allow_long_frames() {
   stream_->allow_long_frames();
+}
+
+void ControlConnection::pause() {
+  stream_->pause();
+}
+
+void ControlConnection::resume() {
+  stream_->resume();
 }
 
 void ControlConnection::send(std::string_view bytes) {

@@ -42,6 +42,10 @@ class ControlConnection {
   /// Frames may be as long as kMaxFrame from now on.
   void allow_long_frames();
 
+  /// Calls `received` no more, and reads nothing, until resume().
+  void pause();
+  void resume();
+
   /// Sends `bytes` (a frame, or the greeting). The kernel has taken them when this returns
   /// unless its buffer is full, so that a process may send a last message and end. A peer that
   /// leaves more than 1 MiB unread is lost.

@@ -136,14 +136,41 @@ void Server::add_connection(StreamSocket socket, std::string address, std::strin
   connection.address = address.substr(0, address.find('%'));
   connection.channel = std::make_unique<ControlConnection>(
       std::move(socket), received,
-      ControlConnection::Hooks{[this, id](std::string_view body) {
-                                 perform(sessions_.received(id, decode_message(body),
-                                                            BootClock::now()));
-                               },
+      ControlConnection::Hooks{[this, id](std::string_view body) { on_frame(id, body); },
                                [lost](const Error&) { lost(); }},
       kMaxFirstFrame, std::move(secure));
   if (open) return perform(sessions_.connected_without_secret(id, std::move(address)));
   perform(sessions_.connected(id, std::move(address), version, false));
+}
+
+void Server::on_frame(ConnectionId id, std::string_view body) {
+  Connection& connection = connections_.at(id);
+  if (connection.is_agent) {
+    return perform(sessions_.received(id, decode_message(body), BootClock::now()));
+  }
+  connection.channel->pause();
+  connection.unheard = body;
+  if (strangers_.empty()) hear_next_later();
+  strangers_.push_back(id);
+}
+
+void Server::hear_next_later() {
+  asio::post(executor_, [this, alive = std::weak_ptr(alive_)] {
+    if (!alive.expired()) hear_next();
+  });
+}
+
+/// One stranger in each turn of the event loop: however many there are, agents are heard between
+/// them.
+void Server::hear_next() {
+  const ConnectionId id = strangers_.front();
+  strangers_.pop_front();
+  if (!strangers_.empty()) hear_next_later();
+  const auto found = connections_.find(id);
+  if (found == connections_.end()) return;
+  const std::string body = std::exchange(found->second.unheard, {});
+  found->second.channel->resume();
+  perform(sessions_.received(id, decode_first_message(body), BootClock::now()));
 }
 
 std::vector<std::string> Server::agent_addresses() const {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -116,10 +117,15 @@ class Server {
     std::unique_ptr<ServersEnd> own{};           ///< of the agent in this process
     std::string address{};  ///< without a zone; empty: of the agent in this process
     bool is_agent = false;  ///< of this job; else perhaps a stranger's
+    std::string unheard{};  ///< the body of a frame of a stranger, which waits for its turn
   };
 
   void add_connection(StreamSocket socket, std::string address, std::string_view received,
                       int version, store::Guest guest, std::unique_ptr<SecureChannel> secure);
+
+  void on_frame(ConnectionId id, std::string_view body);
+  void hear_next_later();
+  void hear_next();
 
   void perform(const ServerActions& actions);
   void perform(const server_action::Send& send);
@@ -145,6 +151,7 @@ class Server {
   store::Server store_;
   std::unordered_map<ConnectionId, Connection> connections_;
   ConnectionId last_connection_ = 0;
+  std::deque<ConnectionId> strangers_;          ///< with a frame that is unheard, in turn
   std::shared_ptr<const Reply> encoded_reply_;  ///< the last one sent, as many may get the same
   std::string encoded_;                         ///< its frame
   std::function<void(const JobState& state)> record_;
@@ -157,6 +164,7 @@ class Server {
   StoreDoor door_;
   TunnelEnds tunnels_;
   Listener listener_;
+  std::shared_ptr<char> alive_ = std::make_shared<char>();
 };
 
 }  // namespace ddprun::rendezvous

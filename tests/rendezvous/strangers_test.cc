@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Limits of peers that are no nodes of the job.
 #include <algorithm>
+#include <list>
 
 #include "rendezvous/server.h"
 #include "tests/catch.h"
@@ -56,6 +57,36 @@ TEST_CASE("lines that strangers cause are cut and limited") {
   }
   CHECK(world.log.size() == log::LimitedLog::kLines);
   for (const std::string& line : world.log) CHECK(line.size() < log::LimitedLog::kLength + 20);
+}
+
+TEST_CASE("an agent is heard between strangers, however many there are") {
+  World world(nodes(1, 2));
+  Peer agent(world);
+  agent.send(greeting() + encode(message::Hello{"job", 1, 2, "agent", "s", 0}));
+  agent.next_reply<reply::Welcome>();
+  std::list<Peer> strangers;
+  for (int i = 0; i < 300; ++i) strangers.emplace_back(world).send(greeting());
+  world.settle();
+
+  // Half of the most that is allowed: a whole frame in one read.
+  const std::string body = "[" + std::string(kMaxFirstFrame / 2, ' ') + "]";
+  for (Peer& stranger : strangers) stranger.send(frame_of(body.size()) + body);
+  agent.say(Heartbeat{});
+  world.until([&] { return !agent.received.empty(); });
+  const auto is_answered = [](const Peer& stranger) { return !stranger.received.empty(); };
+  CHECK(std::ranges::count_if(strangers, is_answered) < 30);
+  world.until([&] { return std::ranges::all_of(strangers, is_answered); });
+}
+
+TEST_CASE("a first message has few values") {
+  World world(nodes(1, 2));
+  Peer stranger(world);
+  const std::string hello = encode(message::Hello{"job", 1, 2, "a", "s", 0}).substr(4);
+  std::string body = hello.substr(0, hello.size() - 1) + ",\"more\":[0";
+  while (body.size() + 4 <= kMaxFirstFrame) body += ",0";
+  body += "]}";
+  stranger.send(greeting() + frame_of(body.size()) + body);
+  CHECK(tests::contains(stranger.next_notification<Refused>().sentence, "unknown message type ''"));
 }
 
 TEST_CASE("an agent that never acknowledges what it receives is disconnected") {

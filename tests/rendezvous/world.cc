@@ -61,6 +61,11 @@ void World::until(const std::function<bool()>& condition) {
   }
 }
 
+void World::settle() {
+  io.restart();
+  while (io.poll() > 0) io.restart();
+}
+
 bool World::logged(const std::string& text) const {
   return std::any_of(log.begin(), log.end(),
                      [&](const std::string& line) { return line.find(text) != std::string::npos; });

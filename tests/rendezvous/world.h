@@ -40,6 +40,9 @@ class World {
   /// Turns the loop until `condition` holds.
   void until(const std::function<bool()>& condition);
 
+  /// Turns the loop until nothing is left to do at once.
+  void settle();
+
   /// Whether a line was logged that contains `text`.
   bool logged(const std::string& text) const;
 
