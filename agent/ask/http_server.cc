@@ -38,7 +38,7 @@ constexpr int kMostOfTcp = 64;
 constexpr std::size_t kMostFollowers = 32;
 /// A browser adds the cookies of all programs at the same address, whatever their ports.
 constexpr std::uint32_t kMostHeader = 16 * 1024;
-constexpr std::uint64_t kMostBody = 4 * 1024;
+constexpr std::size_t kMostUnread = 4 * 1024;  // of a body, before its connection is closed
 constexpr std::chrono::seconds kToAsk{10};
 constexpr std::chrono::seconds kToAnswer{60};  // and to read the answer
 constexpr std::chrono::seconds kToFollow{10};  // for each piece
@@ -54,11 +54,13 @@ bool is_friend(AnySocket& socket) {
   return peer.uid == geteuid() || peer.uid == 0;
 }
 
-std::string text_of(const http::request<http::string_body>& request, http::field field) {
+using Request = http::request<http::empty_body>;  // a question has no body
+
+std::string text_of(const Request& request, http::field field) {
   return std::string(request[field]);
 }
 
-Question question_of(const http::request<http::string_body>& request) {
+Question question_of(const Request& request) {
   const std::string target(request.target());
   const size_t end = std::min(target.find('?'), target.size());
   Question question;
@@ -115,7 +117,7 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
   Connection(AnySocket socket, std::weak_ptr<Listener> listener)
       : socket_(std::move(socket)), timer_(socket_.get_executor()), listener_(std::move(listener)) {
     parser_.header_limit(kMostHeader);
-    parser_.body_limit(kMostBody);
+    parser_.body_limit(boost::none);  // it is not read
   }
   ~Connection() {
     if (const auto listener = listener_.lock()) listener->closed_one();
@@ -124,10 +126,10 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
 
   void start() {
     close_after(kToAsk);
-    http::async_read(socket_, buffer_, parser_,
-                     [self = shared_from_this()](error_code failure, size_t) {
-                       failure ? self->close() : self->on_asked();
-                     });
+    http::async_read_header(socket_, buffer_, parser_,
+                            [self = shared_from_this()](error_code failure, size_t) {
+                              failure ? self->close() : self->on_asked();
+                            });
   }
 
   /// Only if it has taken what came before.
@@ -147,6 +149,8 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
     const auto listener = listener_.lock();
     if (!listener) return close();
     close_after(kToAnswer);
+    if (parser_.get().count(http::field::transfer_encoding) > 0)
+      return respond({411, "", "text/plain"});
     listener->handler()(question_of(parser_.get()), [weak = weak_from_this()](Answer answer) {
       if (const auto self = weak.lock()) self->respond(std::move(answer));
     });
@@ -167,8 +171,26 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
     is_sending_ = true;
     http::async_write(socket_, response_,
                       [self = shared_from_this(), follows](error_code failure, size_t) {
-                        follows && !failure ? self->begin_to_follow() : self->close();
+                        if (failure) return self->close();
+                        follows ? self->begin_to_follow() : self->finish();
                       });
+  }
+
+  /// A client may not get the answer if a socket is closed of which something is unread.
+  void finish() {
+    const bool has_body = parser_.chunked() || parser_.content_length().value_or(0) > 0;
+    error_code gone;
+    socket_.shutdown(AnySocket::shutdown_send, gone);
+    if (gone || !has_body) return close();
+    skip();
+  }
+
+  void skip() {
+    socket_.async_read_some(
+        asio::buffer(unread_), [self = shared_from_this()](error_code failure, size_t size) {
+          self->skipped_ += size;
+          failure || self->skipped_ > kMostUnread ? self->close() : self->skip();
+        });
   }
 
   /// Whoever follows says nothing more: what can be read is its end.
@@ -195,12 +217,13 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
   AnySocket socket_;
   asio::steady_timer timer_;
   std::weak_ptr<Listener> listener_;
-  boost::beast::flat_buffer buffer_;
-  http::request_parser<http::string_body> parser_;
+  boost::beast::flat_buffer buffer_{kMostHeader};
+  http::request_parser<http::empty_body> parser_;
   http::response<http::string_body> response_;
   bool answered_ = false;
   bool is_sending_ = false;
-  std::array<char, 1> unread_{};
+  std::array<char, 512> unread_{};
+  std::size_t skipped_ = 0;
 };
 
 /// A file of that name is of a process that had the same id and was killed, unless one listens.

@@ -134,6 +134,9 @@ Result<> Exchange::take(std::string_view bytes) {
   if (line_->received.empty() || line_->parser.is_done()) return {};
   const size_t parsed = line_->parser.put(asio::buffer(line_->received), failure);
   line_->received.erase(0, parsed);
+  // What is left is a part of a header, of a chunk's head, or of a trailer.
+  if (line_->received.size() > kMostHeader)
+    return Error{Errc::unreachable, "its answer has no end"};
   if (!failure || failure == http::error::need_more) return {};
   return Error{Errc::unreachable, failure.message()};
 }

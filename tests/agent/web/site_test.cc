@@ -132,6 +132,30 @@ TEST_CASE("web site: who has no token, or another name for it, gets nothing") {
   CHECK(world.asked.empty());
 }
 
+TEST_CASE("web site: who sends without end is refused by the header, and is not read") {
+  SeenSite world;
+  const std::string head =
+      "POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n";
+  for (const char* chunk : {"1;", "1;a=b\r\nx\r\n", "0\r\nA: b"}) {
+    INFO(chunk);
+    Viewer attacker{world.send(head + chunk)};
+    attacker.socket.non_blocking(true);
+    const std::string more(64 * 1024, 'x');
+    std::size_t sent = 0;
+    boost::system::error_code closed;
+    while (!closed && sent < 64 * 1024 * 1024) {
+      sent += attacker.socket.write_some(asio::buffer(more), closed);
+      if (closed == asio::error::would_block) closed = {};
+      world.io.restart();
+      world.io.run_one_for(std::chrono::milliseconds(10));
+    }
+    CHECK(closed);
+  }
+  Viewer polite{world.send(head)};
+  polite.read(world, "HTTP/1.1 411 Length Required\r\n");
+  CHECK(world.asked.empty());
+}
+
 TEST_CASE("web site: the page, with what a browser may do for it") {
   SeenSite world;
   const std::string answer = world.get(world.request("/"));

@@ -166,6 +166,32 @@ TEST_CASE("a server that is no etcd is passed over") {
   CHECK(must(ask(context, gateway)) == "yes");
 }
 
+TEST_CASE("a server whose answer has no end is passed over") {
+  asio::io_context context;
+  FakeEtcd endless(context), etcd(context);
+  Gateway gateway(context.get_executor(), options({endless.endpoint(), etcd.endpoint()}));
+  const std::string more(1'000'000, 'x');
+  const char* begin = GENERATE("5;", "0\r\nA: ");  // a chunk's extension, and a trailer
+  endless.answers = {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + (begin + more)};
+  etcd.answers = {http(200, "yes")};
+  CHECK(must(ask(context, gateway, 300s)) == "yes");
+}
+
+TEST_CASE("an answer in chunks is put together") {
+  asio::io_context context;
+  FakeEtcd etcd(context);
+  Gateway gateway(context.get_executor(), options({etcd.endpoint()}));
+  std::string body;
+  std::string answer = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+  for (int i = 0; i < 10; ++i) {
+    const std::string chunk(10'000, static_cast<char>('a' + i));
+    body += chunk;
+    answer += "2710;a=b\r\n" + chunk + "\r\n";
+  }
+  etcd.answers = {answer + "0\r\nGrpc-Status: 0\r\n\r\n"};
+  CHECK(must(ask(context, gateway)) == body);
+}
+
 TEST_CASE("only if all servers refuse ddprun for good, etcd does") {
   asio::io_context context;
   FakeEtcd etcd(context), other(context);
