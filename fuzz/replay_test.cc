@@ -15,19 +15,25 @@ using Target = int(const std::uint8_t* data, std::size_t size);
 
 // Each target's LLVMFuzzerTestOneInput, which CMakeLists.txt renames.
 extern "C" {
+Target agent_session_fuzz;
 Target checkpoint_fuzz;
+Target config_fuzz;
 Target engine_fuzz;
 Target error_file_fuzz;
+Target etcd_fuzz;
 Target file_log_fuzz;
 Target first_record_fuzz;
 Target frame_fuzz;
+Target http_fuzz;
+Target node_texts_fuzz;
 Target output_fuzz;
 Target peer_fuzz;
 Target protocol_fuzz;
 Target sessions_fuzz;
+Target store_replies_fuzz;
 Target store_wire_fuzz;
+Target tunnel_fuzz;
 Target values_fuzz;
-Target config_fuzz;
 }
 
 namespace {
@@ -98,14 +104,23 @@ void replay(const std::string& name, Target target) {
 
 }  // namespace
 
+TEST_CASE("the corpus of agent_session breaks nothing") {
+  replay("agent_session", agent_session_fuzz);
+}
 TEST_CASE("the corpus of checkpoint breaks nothing") {
   replay("checkpoint", checkpoint_fuzz);
+}
+TEST_CASE("the corpus of config breaks nothing") {
+  replay("config", config_fuzz);
 }
 TEST_CASE("the corpus of engine breaks nothing") {
   replay("engine", engine_fuzz);
 }
 TEST_CASE("the corpus of error_file breaks nothing") {
   replay("error_file", error_file_fuzz);
+}
+TEST_CASE("the corpus of etcd breaks nothing") {
+  replay("etcd", etcd_fuzz);
 }
 TEST_CASE("the corpus of file_log breaks nothing") {
   replay("file_log", file_log_fuzz);
@@ -115,6 +130,12 @@ TEST_CASE("the corpus of first_record breaks nothing") {
 }
 TEST_CASE("the corpus of frame breaks nothing") {
   replay("frame", frame_fuzz);
+}
+TEST_CASE("the corpus of http breaks nothing") {
+  replay("http", http_fuzz);
+}
+TEST_CASE("the corpus of node_texts breaks nothing") {
+  replay("node_texts", node_texts_fuzz);
 }
 TEST_CASE("the corpus of output breaks nothing") {
   replay("output", output_fuzz);
@@ -128,13 +149,15 @@ TEST_CASE("the corpus of protocol breaks nothing") {
 TEST_CASE("the corpus of sessions breaks nothing") {
   replay("sessions", sessions_fuzz);
 }
+TEST_CASE("the corpus of store_replies breaks nothing") {
+  replay("store_replies", store_replies_fuzz);
+}
 TEST_CASE("the corpus of store_wire breaks nothing") {
   replay("store_wire", store_wire_fuzz);
 }
-TEST_CASE("the corpus of configuration files breaks nothing") {
-  replay("config", config_fuzz);
+TEST_CASE("the corpus of tunnel breaks nothing") {
+  replay("tunnel", tunnel_fuzz);
 }
-
 TEST_CASE("the corpus of values breaks nothing") {
   replay("values", values_fuzz);
 }

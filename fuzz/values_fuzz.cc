@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arbitrary text as the values of flags and of torchrun's variables: what is accepted is in its
-// range. The first byte selects the grammar.
+// Arbitrary text as the values of flags and of torchrun's variables, as files of hosts, and as what
+// the doctors of other nodes say: what is accepted is in its range. The first byte selects the
+// grammar.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
 
 #include "agent/timer_request.h"
 #include "base/text.h"
+#include "cli/doctor/json.h"
 #include "cli/rdzv_conf.h"
 #include "cli/signal_list.h"
 #include "cli/values.h"
 #include "fuzz/target.h"
+#include "remote/hosts.h"
 
 namespace {
 
@@ -77,6 +81,41 @@ void check_timers(std::string_view text) {
   require(!table.next().has_value(), "all timers have expired");
 }
 
+void check_hosts(std::string_view text) {
+  for (const auto& hosts : {remote::parse_host_file(text), remote::parse_host_list(text)}) {
+    if (!hosts) {
+      require(hosts.error().code == Errc::usage, "a wrong host is the user's error");
+      continue;
+    }
+    std::set<std::string> names;
+    for (const remote::HostName& host : *hosts) {
+      require(names.insert(host.name).second, "a host is named once");
+      require(printable(host.name) == host.name, "a host's name can be printed");
+      require(!host.slots || (*host.slots >= 1 && *host.slots <= 65'536), "slots are in range");
+    }
+  }
+}
+
+/// `decode` reads what encode makes of what it has read.
+template <class Decode>
+void decode_as_encoded(std::string_view text, Decode decode) {
+  if (const auto read = decode(text)) {
+    const std::string written = doctor::encode(*read);
+    const auto again = decode(written);
+    require(again && doctor::encode(*again) == written, "facts are read as they are written");
+  }
+}
+
+void check_doctor(std::string_view text) {
+  decode_as_encoded(text, doctor::decode_order);
+  decode_as_encoded(text, doctor::decode_facts);
+  if (const auto links = doctor::decode_links(text, 1, 3)) {
+    for (const doctor::Link& link : *links) {
+      require(link.from == 1 && (link.to == 0 || link.to == 2), "a node tells of its own links");
+    }
+  }
+}
+
 void check_plain(std::string_view text) {
   if (const auto time = parse_time(text)) require(is_time(*time), "a time is in its range");
   if (const auto count = parse_count(text, 3, 70'000)) {
@@ -99,8 +138,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 'c':
       check_conf(text);
       break;
+    case 'd':
+      check_doctor(text);
+      break;
     case 'e':
       check_endpoint(text);
+      break;
+    case 'h':
+      check_hosts(text);
       break;
     case 'l':
       check_lists(text);

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// Arbitrary bytes as a store's replies to a worker: each call returns, with what came or with an
+// error after which the connection is used no more.
+//
+// Input: one byte, how many calls and which is the first; then the replies, after the greeting's.
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <netinet/in.h>
+#include <string>
+#include <string_view>
+#include <sys/socket.h>
+#include <thread>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "fuzz/target.h"
+#include "store/client.h"
+
+namespace {
+
+using namespace ddprun;
+using fuzz::require;
+using std::chrono::seconds;
+
+constexpr std::size_t kMostBytes = 60'000;  // that a socket takes at once
+
+/// A listening socket of this process.
+struct Door {
+  Door() : fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    auto* any = reinterpret_cast<sockaddr*>(&address);
+    require(bind(fd.get(), any, sizeof address) == 0 && listen(fd.get(), 8) == 0, "it listens");
+    socklen_t length = sizeof address;
+    getsockname(fd.get(), any, &length);
+  }
+
+  /// Answers the next greeting, and sends `replies` and no more.
+  void answer(std::string_view replies) const {
+    const Fd client(accept4(fd.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    const auto nonce = static_cast<std::uint32_t>(getpid());
+    send(client.get(), &nonce, sizeof nonce, MSG_NOSIGNAL);
+    send(client.get(), replies.data(), replies.size(), MSG_NOSIGNAL);
+    shutdown(client.get(), SHUT_WR);
+    char requests[4096];
+    while (recv(client.get(), requests, sizeof requests, 0) > 0) {
+    }
+  }
+
+  sockaddr_in address{
+      .sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
+  Fd fd;
+};
+
+template <class T>
+bool is_good(const Result<T>& result, std::size_t most) {
+  if (!result) return false;
+  if constexpr (std::is_same_v<T, std::string>) {
+    require(result->size() <= most, "a value is what came");
+  }
+  return true;
+}
+
+/// Whether the connection can be used further.
+bool call(store::Client& client, unsigned which, std::size_t most) {
+  switch (which % 9) {
+    case 0:
+      return is_good(client.get("k", seconds(60)), most);
+    case 1:
+      return is_good(client.multi_get({"k", "l"}), most);
+    case 2:
+      return is_good(client.wait({"k"}, seconds(60)), most);
+    case 3:
+      return is_good(client.add("k", 1), most);
+    case 4:
+      return is_good(client.check({"k"}), most);
+    case 5:
+      return is_good(client.compare_set("k", "a", "b"), most);
+    case 6:
+      return is_good(client.delete_key("k"), most);
+    case 7:
+      return is_good(client.num_keys(), most);
+    default:
+      return is_good(client.set("k", "v"), most);
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  static const Door door;
+  const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
+  const std::string_view replies = bytes.substr(0, kMostBytes);
+  std::thread server([&] { door.answer(replies); });
+  {
+    Result<store::Client> client =
+        store::Client::connect("127.0.0.1", ntohs(door.address.sin_port), seconds(60), seconds(60));
+    require(client.has_value(), "the greeting is answered");
+    for (unsigned i = 0; i < 1U + data[0] / 16U; ++i) {
+      if (call(*client, data[0] + i, replies.size())) continue;
+      require(!is_good(client->num_keys(), 0), "after an error there is no other reply");
+      break;
+    }
+  }
+  server.join();
+  return 0;
+}
