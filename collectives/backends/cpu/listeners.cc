@@ -14,7 +14,7 @@
 #include <type_traits>
 
 #include "collectives/backends/cpu/begin_to_connect.h"
-#include "collectives/backends/shm/handover.h"
+#include "collectives/backends/shm/offer.h"
 #include "collectives/errors.h"
 
 namespace ddp::internal {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/backends/cpu/shared_memory.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <exception>
+#include <iterator>
 #include <optional>
 #include <sched.h>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -15,48 +17,38 @@
 #include "collectives/backends/cpu/connections.h"
 #include "collectives/backends/cpu/frame.h"
 #include "collectives/backends/shm/arena.h"
-#include "collectives/backends/shm/handover.h"
 #include "collectives/backends/shm/numa.h"
+#include "collectives/backends/shm/offer.h"
 
 namespace ddp::internal {
 namespace {
 
-/// At the name of the rank's port, which no other process of its network namespace has.
-ShmMeeting meeting_of(const CpuMesh& mesh, int rank) {
-  const auto& [endpoint, token] = mesh.listeners().at(rank);
-  return {"ddp memory of " + endpoint.address().to_string() + " " + std::to_string(endpoint.port()),
-          token};
-}
-
-/// Where this rank takes memory from: of the first rank that offers it here. `rank` is this one if
-/// none before it does.
-struct Source {
-  int rank = 0;
-  std::optional<ShmTaker> taker = {};
+/// What a rank tells the others first.
+struct Introduction {
+  CpuListeners::Packed listener;
+  ShmOffer offer;
 };
 
-Source first_source(const CpuMesh& mesh) {
+/// Where this rank takes memory from: of the first rank whose memory it may open, or else its own.
+struct Source {
+  int rank = 0;
+  ddprun::Fd memory = {};
+};
+
+Source source_before(const CpuMesh& mesh, const std::vector<Introduction>& all) {
   for (int other = 0; other < mesh.rank(); ++other) {
     if (!mesh.listeners().may_share_memory(other)) continue;
-    ShmTaker taker(meeting_of(mesh, other));
-    if (taker.is_connected()) return {other, std::move(taker)};
+    ddprun::Fd memory = open_offer(all[static_cast<std::size_t>(other)].offer);
+    if (memory) return {other, std::move(memory)};
   }
   return {mesh.rank()};
 }
 
-/// The first rank of a node makes its memory; nullopt if that fails, or this rank is alone.
-std::optional<ShmArena> map_memory(const GroupContext& context, CpuMesh& mesh, ShmOffer& offer,
-                                   Source& source, const Nodes& nodes) {
-  const auto& own = nodes.of(mesh.rank());
-  const int size = static_cast<int>(own.size());
+/// Nullopt if that fails, or this rank is alone.
+std::optional<ShmArena> map_memory(const CpuMesh& mesh, ddprun::Fd memory, const Nodes& nodes) {
+  const int size = static_cast<int>(nodes.of(mesh.rank()).size());
   if (size == 1 || size > ShmCollectives::kMostRanks) return std::nullopt;
-  if (own.front() == mesh.rank()) {
-    ddprun::Fd memory = ShmArena::create(size);
-    if (!memory) return std::nullopt;
-    offer.hand_over(memory);
-    return ShmArena::map(std::move(memory), size, 0);
-  }
-  return ShmArena::map(source.taker->take(context.timeout), size, nodes.place_of(mesh.rank()));
+  return ShmArena::map(std::move(memory), size, nodes.place_of(mesh.rank()));
 }
 
 /// Those that this rank may use, and their node; none if the kernel knows more than there is room
@@ -99,14 +91,18 @@ bool is_watching(ShmCollectives& shared, CpuMesh& mesh, const std::vector<int>& 
   }
 }
 
-std::optional<ShmArena> map_with_node(const GroupContext& context, CpuListeners& listeners,
-                                      CpuMesh& mesh, CpuCollectives& whole, Nodes& nodes) {
-  std::optional<ShmOffer> offer(std::in_place, meeting_of(mesh, mesh.rank()), mesh.size() - 1);
-  listeners.learn(whole.all_gather(listeners.own()));  // from now on all offers are there, too
-  Source source = first_source(mesh);
-  nodes = Nodes(whole.all_gather(source.rank));
-  auto arena = map_memory(context, mesh, *offer, source, nodes);
-  offer.reset();  // those who still wait for memory get none
+/// Memory for the whole group takes no more than that for the node, which is not known yet.
+std::optional<ShmArena> map_with_node(CpuListeners& listeners, const CpuMesh& mesh,
+                                      CpuCollectives& whole, Nodes& nodes) {
+  ddprun::Fd own = ShmArena::create(std::min(mesh.size(), ShmCollectives::kMostRanks));
+  const auto all = whole.all_gather(Introduction{listeners.own(), offer_of(own)});
+  std::vector<CpuListeners::Packed> known;
+  std::ranges::transform(all, std::back_inserter(known), &Introduction::listener);
+  listeners.learn(known);
+  Source source = source_before(mesh, all);
+  nodes = Nodes(whole.all_gather(source.rank));  // from now on nobody opens another's
+  if (source.rank == mesh.rank()) source.memory = std::move(own);
+  auto arena = map_memory(mesh, std::move(source.memory), nodes);
   if (arena) write_cpus(arena->members()[nodes.place_of(mesh.rank())]);
   if (nodes.largest() > 1) nodes = nodes.without_broken(whole.all_gather<int>(arena ? 1 : 0));
   if (nodes.of(mesh.rank()).size() == 1) return std::nullopt;
@@ -120,7 +116,7 @@ std::optional<ShmArena> map_with_node(const GroupContext& context, CpuListeners&
 SharedMemory share_memory(const GroupContext& context, CpuListeners& listeners, CpuMesh& mesh,
                           CpuCollectives& whole) {
   SharedMemory shared;
-  auto arena = map_with_node(context, listeners, mesh, whole, shared.nodes);
+  auto arena = map_with_node(listeners, mesh, whole, shared.nodes);
   const auto& own = shared.nodes.of(mesh.rank());
   if (arena) {
     const bool is_whole = static_cast<int>(own.size()) == context.size;

@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <fstream>
 #include <span>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <unistd.h>
@@ -81,19 +80,6 @@ struct MemoryGroup {
     return stream.good();
   }
 };
-
-/// The abstract sockets of the ranks that listen at these ports, where memory is handed over.
-int sockets_for_memory(const std::vector<std::string>& ports) {
-  std::ifstream all("/proc/net/unix");
-  int count = 0;
-  for (std::string line; std::getline(all, line);) {
-    const bool is_one = std::ranges::any_of(ports, [&](const std::string& port) {
-      return line.ends_with("@ddp memory of 127.0.0.1 " + port);
-    });
-    if (is_one) ++count;
-  }
-  return count;
-}
 
 }  // namespace
 
@@ -206,32 +192,4 @@ TEST_CASE("a rank whose memory cgroup kills it as it takes shared memory is name
       },
       limited.path.string());
   check_lost_rank_1(ended);
-}
-
-TEST_CASE("ranks that are all killed leave no socket behind") {
-  const LiveStore store;
-  std::vector<Rank> ranks;
-  for (int rank = 0; rank < 2; ++rank) {
-    ranks.emplace_back(rank_command([](ProcessGroup& group) {
-                         const auto memory = group.allocate(std::size_t{4} << 20);
-                         const int other = 1 - group.rank();
-                         const std::vector<float> message(100);
-                         group.send(message, other);
-                         group.barrier();
-                         job_store()->set("ready/" + std::to_string(group.rank()), "");
-                         ::pause();
-                       }),
-                       place(rank, 2, store.port()));
-  }
-  ddp::TcpStore client("127.0.0.1", store.port(), {.timeout = std::chrono::seconds(60)});
-  client.wait({"ready/0", "ready/1"});
-  std::vector<std::string> ports;
-  for (const char* rank : {"0", "1"}) {
-    std::istringstream line(client.get(std::string("ddp/0/joined/") + rank));
-    std::string address;
-    line >> address >> ports.emplace_back();
-  }
-  for (const Rank& rank : ranks) rank.kill();
-  for (Rank& rank : ranks) CHECK(rank.wait().code == 128 + SIGKILL);
-  CHECK(sockets_for_memory(ports) == 0);
 }

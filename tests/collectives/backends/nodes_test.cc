@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "collectives/backends/cpu/node_blocks.h"
-#include "collectives/backends/shm/handover.h"
+#include "collectives/backends/shm/offer.h"
 #include "tests/catch.h"
 #include "tests/collectives/in_rank.h"
 #include "tests/collectives/ranks.h"

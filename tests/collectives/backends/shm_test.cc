@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <chrono>
-#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <fcntl.h>
@@ -13,7 +11,7 @@
 #include <string>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/time.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -22,8 +20,8 @@
 
 #include "base/fd.h"
 #include "collectives/backends/shm/arena.h"
-#include "collectives/backends/shm/handover.h"
 #include "collectives/backends/shm/heap.h"
+#include "collectives/backends/shm/offer.h"
 #include "collectives/backends/shm/rounds.h"
 #include "tests/catch.h"
 #include "tests/collectives/backends/again.h"
@@ -34,27 +32,20 @@ namespace {
 
 using ddp::internal::Call;
 using ddp::internal::kShmAhead;
+using ddp::internal::offer_of;
+using ddp::internal::open_offer;
 using ddp::internal::ShmArena;
 using ddp::internal::ShmHeap;
-using ddp::internal::ShmMeeting;
 using ddp::internal::ShmMismatch;
 using ddp::internal::ShmOffer;
 using ddp::internal::ShmPlace;
 using ddp::internal::ShmRounds;
 using ddp::internal::ShmStopped;
-using ddp::internal::ShmTaker;
-
-constexpr auto kDeadline = std::chrono::seconds(30);
 
 ShmArena arena_of(int ranks) {
   auto arena = ShmArena::map(ShmArena::create(ranks), ranks, 0);
   REQUIRE(arena);
   return std::move(*arena);
-}
-
-/// Where no other test, or run of it, has its socket.
-ShmMeeting meeting(const std::string& name) {
-  return {"ddp test of " + name + " " + std::to_string(::getpid()), 4711};
 }
 
 /// Rounds of one rank; returns how many bytes were not those that the others showed.
@@ -420,44 +411,53 @@ TEST_CASE("a process whose files must be short makes no shared memory, and is no
   CHECK_FALSE(ShmArena::create(2));
 }
 
-TEST_CASE("memory is handed to those who know the token") {
-  const ShmMeeting place = meeting("handover");
+/// The exit code of a process that does this as another user, or as this one.
+template <class F>
+int exit_code_as(uid_t user, F action) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(::syscall(SYS_setresuid, user, user, user) == 0 ? action() : 99);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WEXITSTATUS(status);
+}
+
+TEST_CASE("memory is found among the open files of a process of this user") {
+  Fd memory = ShmArena::create(2);
+  const ShmOffer offer = offer_of(memory);
+  const auto one = ShmArena::map(again(memory), 2, 0);
+  REQUIRE(one);
+  CHECK(exit_code_as(::geteuid(), [&] {
+          const auto same = ShmArena::map(open_offer(offer), 2, 1);
+          if (same) same->members()[0].bell = 7;
+          return same ? 0 : 1;
+        }) == 0);
+  CHECK(one->members()[0].bell == 7);
+  for (const ShmOffer& wrong : {ShmOffer{}, offer_of(Fd()),
+                                [&] {
+                                  auto no = offer;
+                                  return ++no.inode, no;
+                                }(),
+                                [&] {
+                                  auto no = offer;
+                                  return ++no.user, no;
+                                }(),
+                                [&] {
+                                  auto no = offer;
+                                  return no.process = 1, no;
+                                }()}) {
+    CHECK_FALSE(open_offer(wrong));
+  }
+  memory.reset();
+  CHECK_FALSE(open_offer(offer));
+}
+
+TEST_CASE("another user does not open the memory of a process, whoever it says to be") {
+  if (::geteuid() != 0) return;
+  constexpr uid_t kOther = 54'321;
   const Fd memory = ShmArena::create(2);
-  ShmOffer offer(place, 3);
-  REQUIRE(offer.is_listening());
-  ShmTaker stranger({place.name, place.token + 1});
-  ShmTaker first(place);
-  ShmTaker second(place);
-  REQUIRE((stranger.is_connected() && first.is_connected() && second.is_connected()));
-  offer.hand_over(memory);
-  CHECK(ShmArena::map(first.take(kDeadline), 2, 1));
-  CHECK(ShmArena::map(second.take(kDeadline), 2, 1));
-  CHECK_FALSE(stranger.take(kDeadline));
-}
-
-TEST_CASE(
-    "memory that is not handed over is waited for no longer than the limit, despite signals") {
-  const ShmMeeting place = meeting("signals");
-  const ShmOffer offer(place, 1);
-  ShmTaker taker(place);
-  REQUIRE(taker.is_connected());
-  std::signal(SIGALRM, [](int) {});
-  const itimerval often{{0, 1000}, {0, 1000}};
-  ::setitimer(ITIMER_REAL, &often, nullptr);
-  CHECK_FALSE(taker.take(std::chrono::milliseconds(50)));
-  ::setitimer(ITIMER_REAL, std::array<itimerval, 1>{}.data(), nullptr);
-  std::signal(SIGALRM, SIG_DFL);
-}
-
-TEST_CASE("who finds no offer of shared memory, or one that ends, goes without") {
-  const ShmMeeting place = meeting("no offer");
-  CHECK_FALSE(ShmTaker(place).is_connected());
-  std::optional<ShmOffer> offer(std::in_place, place, 1);
-  CHECK_FALSE(ShmOffer(place, 1).is_listening());  // the name is taken
-  ShmTaker taker(place);
-  CHECK(taker.is_connected());
-  offer.reset();
-  CHECK_FALSE(taker.take(kDeadline));
+  ShmOffer offer = offer_of(memory);
+  offer.user = kOther;
+  CHECK(exit_code_as(kOther, [&] { return open_offer(offer) ? 1 : 0; }) == 0);
 }
 
 }  // namespace ddprun::tests

@@ -2,13 +2,21 @@
 // How ranks find each other, by each way there is.
 
 #include <arpa/inet.h>
+#include <array>
+#include <cerrno>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <ifaddrs.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <net/if.h>
 #include <string>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <thread>
 #include <unistd.h>
 #include <utility>
@@ -37,6 +45,21 @@ Variables only(Variables variables) {
     variables.emplace(name, "");
   }
   return variables;
+}
+
+/// From now on this process makes none.
+void refuse_unix_sockets() {
+  std::array<sock_filter, 6> rules = {{
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 0, 3),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AF_UNIX, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  }};
+  const sock_fprog program{rules.size(), rules.data()};
+  check(::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0, "no new privileges");
+  check(::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) == 0, "seccomp");
 }
 
 /// A rank that joins by `init_method`, and makes another group in the same way.
@@ -257,6 +280,15 @@ TEST_CASE("ranks of a host share memory if all of them can, else none does", "[t
     group.all_reduce(data);
     check(data.front() == 3 && data.back() == 3, "sum");
   });
+}
+
+TEST_CASE("ranks share memory without a socket in which others could put something") {
+  check_ranks(2, rank_command([] {
+                refuse_unix_sockets();
+                ddp::ProcessGroup group = join();
+                check(group.all_reduce(group.rank() + 1) == 3, "sum");
+                check(is_sharing_memory(), "memory is shared");
+              }));
 }
 
 TEST_CASE("if a rank has too few descriptors, memory is not shared, or no rank joins") {
