@@ -85,6 +85,9 @@ class Client {
   /// This end's numeric address: the one of this host that reaches the server.
   const std::string& local_address() const { return local_address_; }
 
+  /// The connection, which the client keeps.
+  int socket() const { return socket_.get(); }
+
   /// "host:port", as errors name the server.
   const std::string& server() const { return server_; }
 

@@ -17,6 +17,7 @@
 #include <boost/asio/ip/v6_only.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include "collectives/kept_from_children.h"
 #include "collectives/signal_masked_thread.h"
 #include "ddp/error.h"
 #include "store/owner_lookup.h"
@@ -85,6 +86,7 @@ struct StoreHost::Impl {
   }
 
   void start() {
+    keep_from_children(acceptor.native_handle());
     accept();
     thread = signal_masked_thread([this] { context.run(); });
   }
@@ -92,6 +94,7 @@ struct StoreHost::Impl {
   void accept() {
     acceptor.async_accept([this](const error_code& error, tcp::socket socket) {
       if (error) return accept_later();
+      keep_from_children(socket.native_handle());
       if (is_let_in(socket)) server.adopt(std::move(socket), {});
       accept();
     });

@@ -2,6 +2,7 @@
 #include "ddp/tcp_store.h"
 
 #include <algorithm>
+#include <functional>
 #include <mutex>
 #include <thread>
 #include <type_traits>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "collectives/errors.h"
+#include "collectives/kept_from_children.h"
 #include "collectives/stores/store_host.h"
 #include "collectives/time_limit.h"
 #include "store/client.h"
@@ -53,6 +55,13 @@ struct TcpStore::Impl {
   std::vector<StoreClient> idle;
   std::optional<Error> lost;
 
+  ddprun::Result<StoreClient> connect(milliseconds limit,
+                                      const std::function<bool()>& is_pointless = {}) const {
+    auto client = StoreClient::connect(host, port, limit, kReplyLimit, is_pointless);
+    if (client) internal::keep_from_children(client->socket());
+    return client;
+  }
+
   StoreClient take(milliseconds limit) {
     {
       const std::scoped_lock lock(mutex);
@@ -67,8 +76,7 @@ struct TcpStore::Impl {
       const std::scoped_lock lock(mutex);
       return lost.has_value();
     };
-    auto client =
-        StoreClient::connect(host, port, std::min(limit, kReplyLimit), kReplyLimit, is_lost);
+    auto client = connect(std::min(limit, kReplyLimit), is_lost);
     if (client) return std::move(*client);
     const std::scoped_lock lock(mutex);  // the server was reachable before, so it is lost
     if (!lost) lost = Error(ErrorKind::unreachable, "ddp: " + client.error().message);
@@ -133,8 +141,7 @@ TcpStore::TcpStore(const std::string& host, std::uint16_t port, const TcpStoreOp
   if (port == 0 && !options.is_master) refuse("port 0 is for the master alone");
   set_timeout(options.timeout);
   if (options.is_master) impl_->port = impl_->served.emplace(host, port).port();
-  auto client =
-      StoreClient::connect(host, impl_->port, internal::bounded(options.timeout), kReplyLimit);
+  auto client = impl_->connect(internal::bounded(options.timeout));
   if (!client) throw internal::to_error(client.error());
   impl_->server = client->server();
   impl_->local_address = client->local_address();

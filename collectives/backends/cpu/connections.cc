@@ -3,12 +3,13 @@
 
 #include <algorithm>
 #include <array>
-#include <fcntl.h>
 #include <utility>
 
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/asio/post.hpp>
+
+#include "collectives/kept_from_children.h"
 
 namespace ddp::internal {
 namespace {
@@ -42,7 +43,7 @@ void set_socket_options(tcp::socket& socket) {
   error_code ignored;  // if the connection has ended already, reading finds it
   socket.non_blocking(true, ignored);
   socket.set_option(tcp::no_delay(true), ignored);
-  ::fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC);
+  keep_from_children(socket.native_handle());
 }
 
 SendConnection::SendConnection(asio::io_context& context, RunLocked run_locked,

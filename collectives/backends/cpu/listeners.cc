@@ -16,6 +16,7 @@
 #include "collectives/backends/cpu/begin_to_connect.h"
 #include "collectives/backends/shm/offer.h"
 #include "collectives/errors.h"
+#include "collectives/kept_from_children.h"
 
 namespace ddp::internal {
 namespace {
@@ -89,6 +90,7 @@ CpuListeners::CpuListeners(const GroupContext& context, Known known)
       endpoint_(own_.local_endpoint()),
       packed_(packed_here(endpoint_)),
       known_(static_cast<std::size_t>(context.size)) {
+  keep_from_children(own_.native_handle());
   known_[static_cast<std::size_t>(context_.rank)] = packed_;
   publish();
   meet(known);

@@ -3,10 +3,14 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <cstdint>
+#include <poll.h>
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <sys/syscall.h>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 #include "ddp/process_group.h"
@@ -46,6 +50,17 @@ void die_in_the_middle(ProcessGroup& group, int victim, F call) {
     calls = 1;
     calls.notify_one();
   }
+}
+
+/// A process that this one leaves behind, as a data loader may be; it ends after `other`.
+void leave_child_until_end_of(pid_t other) {
+  pollfd end = {static_cast<int>(::syscall(SYS_pidfd_open, other, 0)), POLLIN, 0};
+  check(end.fd >= 0, "pidfd_open");
+  if (::fork() != 0) return;
+  ::close(STDOUT_FILENO);  // the test reads to its end
+  ::close(STDERR_FILENO);
+  ::poll(&end, 1, -1);
+  ::_exit(0);
 }
 
 /// A call that is made again and again, with 2^20 elements for each rank in `blocks`.
@@ -243,4 +258,32 @@ TEST_CASE("a rank that throws between calls fails the others, which name it", "[
   CHECK(ended[1].code == 2);
   CHECK(contains(ended[1].output, "thrown by the program"));
   check_failure({ended[0], ended[2]}, ErrorKind::peer_lost, {"lost rank 1"});
+}
+
+TEST_CASE("the end of a rank is noticed while a process that it forked lives on", "[tcp]") {
+  const int victim = GENERATE(0, 1);  // rank 0 serves the store
+  const bool sends = GENERATE(false, true);
+  const Words command = rank_command(
+      [](ProcessGroup& group, int dies, bool waits_for_message) {
+        const int other = 1 - group.rank();
+        group.send(static_cast<int>(::getpid()), other);
+        const auto process = group.recv<int>(other);
+        group.barrier();
+        if (group.rank() == dies) {
+          leave_child_until_end_of(process);
+          std::raise(SIGKILL);
+        }
+        waits_for_message ? static_cast<void>(group.recv<int>(other)) : group.barrier();
+      },
+      victim, sends);
+  const std::uint16_t port = unused_port();
+  std::vector<Rank> ranks;
+  for (int rank = 0; rank < 2; ++rank) {
+    Variables variables = place(rank, 2, port);
+    variables["TORCHELASTIC_USE_AGENT_STORE"] = "False";
+    ranks.emplace_back(command, variables);
+  }
+  CHECK(ranks[victim].wait().code == 128 + SIGKILL);
+  check_failure({ranks[1 - victim].wait()}, ErrorKind::peer_lost,
+                {"rank " + std::to_string(victim)});
 }
