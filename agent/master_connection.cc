@@ -76,10 +76,11 @@ Result<> MasterConnection::open(const rendezvous::Resolver::Addresses& addresses
   }
   make_client();
   if (taken_.empty()) return {};
-  if (places_.empty()) {
-    looks_.run([where = taken_] { return rendezvous::port_owner(where); },
-               [this](std::string owner) { taken_by_ = std::move(owner); });
-  }
+  looks_.run(
+      [where = taken_, has_mark = !places_.empty(), mark = mark_.owner()] {
+        return has_mark ? rendezvous::socket_owner(mark) : rendezvous::port_owner(where);
+      },
+      [this](std::string owner) { taken_by_ = std::move(owner); });
   await_port();
   return {};
 }
@@ -93,8 +94,6 @@ Result<> MasterConnection::host_at_first_free(const rendezvous::Resolver::Addres
   };
   if (!places_.empty() && job_.max_nodes > 1 && !mark_.take()) {
     taken_ = where;
-    taken_by_ = "another ddprun of this host";
-    if (mark_.owner() != 0) taken_by_ += " (pid " + std::to_string(mark_.owner()) + ")";
     return {};
   }
   rendezvous::Resolver::Addresses at = where;

@@ -57,8 +57,7 @@ std::string process_with(std::uint64_t inode) {
 
 }  // namespace
 
-std::string port_owner(const Resolver::Addresses& addresses) {
-  const std::uint64_t inode = listening_inode(addresses);
+std::string socket_owner(std::uint64_t inode) {
   const std::string pid = inode == 0 ? "" : process_with(inode);
   if (pid.empty()) return "another process of this host";
   std::string name = file_text("/proc/" + pid + "/comm");
@@ -66,6 +65,10 @@ std::string port_owner(const Resolver::Addresses& addresses) {
   if (name == "ddprun" || name == "ddp-agent")
     return "another ddprun of this host (pid " + pid + ")";
   return "another program of this host, " + printable(name) + " (pid " + pid + "),";
+}
+
+std::string port_owner(const Resolver::Addresses& addresses) {
+  return socket_owner(listening_inode(addresses));
 }
 
 }  // namespace ddprun::rendezvous
