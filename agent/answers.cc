@@ -144,7 +144,7 @@ void Answers::open(const std::string& job) {
   const Result<std::string> path = ask::socket_path(ask::socket_folders(), job, getppid());
   const Result<> listening = path ? server_.listen(*path) : Result<>(path.error());
   if (!listening)
-    log::debug("ddprun status and the like cannot ask this job: " + listening.error().message);
+    log::warning("ddprun status and the like cannot ask this job: " + listening.error().message);
 }
 
 void Answers::received(const rendezvous::Inquiry& inquiry) {

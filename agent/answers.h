@@ -43,8 +43,8 @@ class Answers {
   Answers(boost::asio::any_io_executor executor, std::vector<std::string> devices, Hooks hooks);
 
   /// Begins to answer for the job of this name. What the socket's file system needs for that comes
-  /// before the first lease. Without a place for a socket questions are impossible, and a line of
-  /// debug output says so.
+  /// before the first lease. Without a place for a socket questions are impossible, and a warning
+  /// says so.
   void open(const std::string& job);
 
   /// Handles a message of the master: a question of another node, or an answer.

@@ -77,8 +77,10 @@ RoundEnd::Hooks NodeWorkers::round_end_hooks() {
 
 Result<> NodeWorkers::open_files() {
   const Result<> opened = setup_.open_logs();
-  if (opened) timers_.open(setup_.inherited(), setup_.log_folder());
-  return opened;
+  if (!opened) return opened;
+  timers_.open(setup_.inherited(), setup_.log_folder());
+  progress_.open(setup_.inherited());
+  return {};
 }
 
 void NodeWorkers::start(const rendezvous::Layout& layout, const rendezvous::Endpoint& store) {
@@ -112,7 +114,7 @@ void NodeWorkers::start(const rendezvous::Layout& layout, const rendezvous::Endp
 
 /// Of the workers' environment: where they reach this process.
 std::vector<std::string> NodeWorkers::more_variables() {
-  std::vector<std::string> all = progress_.variables(setup_.inherited());
+  std::vector<std::string> all = progress_.variables();
   all.insert(all.end(), timers_.variables().begin(), timers_.variables().end());
   // With it Python prints its stacks at SIGABRT: see abort_and_stop.
   const bool may_abort = job_.hang_timeout.count() > 0;

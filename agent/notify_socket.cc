@@ -1,77 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/notify_socket.h"
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstddef>
 #include <cstring>
+#include <optional>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
+#include <utility>
+#include <vector>
 
-#include "base/fd.h"
-#include "rendezvous/random_name.h"
+#include "agent/ask/socket_folder.h"
+#include "agent/unix_socket.h"
 
 namespace ddprun::agent {
 namespace {
 
 constexpr size_t kMostOfMessage = 4096;  // longer ones are left out
-constexpr int kMessagesInTurn = 32;      // other events wait meanwhile
+constexpr size_t kMessagesInTurn = 32;   // other events are handled in between
 
-/// A worker may have become another user, but only where we are root. Others only cost time.
-bool may_be_ours(const ucred& sender) {
-  return sender.uid == getuid() || getuid() == 0;
-}
-
-/// The process that the kernel names; 0: none, or another user's.
+/// The process that the kernel names; 0: one of another pid namespace.
 pid_t sender_of(msghdr& header) {
   for (cmsghdr* part = CMSG_FIRSTHDR(&header); part != nullptr; part = CMSG_NXTHDR(&header, part)) {
     if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_CREDENTIALS) continue;
     ucred credentials;
     std::memcpy(&credentials, CMSG_DATA(part), sizeof credentials);
-    return may_be_ours(credentials) ? credentials.pid : 0;
+    return credentials.pid;
   }
   return 0;
 }
 
-/// '@' is a zero byte: the name of a socket that no folder has.
-Result<> bind_abstract(int socket, const std::string& name) {
-  sockaddr_un address = {};
-  address.sun_family = AF_UNIX;
-  std::copy(name.begin() + 1, name.end(), address.sun_path + 1);
-  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
-  if (bind(socket, reinterpret_cast<const sockaddr*>(&address), size) == 0) return {};
-  return os_error("cannot bind the socket for heartbeats", errno);
-}
+struct Message {
+  pid_t sender = 0;  ///< 0: to be ignored
+  std::string text;
+};
 
-}  // namespace
-
-Result<> NotifySocket::open() {
-  Fd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket) return os_error("cannot make a socket for heartbeats", errno);
-  const int on = 1;
-  setsockopt(socket.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on);
-  const std::string name = "@ddprun/" + rendezvous::random_name();
-  if (const Result<> bound = bind_abstract(socket.get(), name); !bound) return bound;
-  socket_.assign(socket.release());
-  address_ = name;
-  wait();
-  return {};
-}
-
-void NotifySocket::wait() {
-  socket_.async_wait(boost::asio::posix::descriptor_base::wait_read,
-                     [this](boost::system::error_code cancelled) {
-                       if (cancelled) return;
-                       for (int i = 0; i < kMessagesInTurn && read_one();) ++i;
-                       wait();
-                     });
-}
-
-/// False: none is left. A descriptor that comes with a message is closed by the kernel, as there is
-/// no room for it: so systemd-notify sees that its message was read.
-bool NotifySocket::read_one() {
+/// Nullopt: none is left. A descriptor that comes with a message is closed by the kernel, as there
+/// is no room for it: so systemd-notify sees that its message was read.
+std::optional<Message> read_one(const Fd& socket) {
   std::array<char, kMostOfMessage> bytes;
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(ucred))> control;
   iovec part = {bytes.data(), bytes.size()};
@@ -80,13 +46,62 @@ bool NotifySocket::read_one() {
   header.msg_iovlen = 1;
   header.msg_control = control.data();
   header.msg_controllen = control.size();
-  const ssize_t size = recvmsg(socket_.native_handle(), &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-  if (size < 0) return errno == EINTR;
-  const pid_t sender = sender_of(header);
-  if (sender != 0 && (header.msg_flags & MSG_TRUNC) == 0) {
-    received_(sender, std::string_view(bytes.data(), static_cast<size_t>(size)));
-  }
-  return true;
+  const ssize_t size = recvmsg(socket.get(), &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  if (size < 0) return errno == EINTR ? std::optional<Message>(Message{}) : std::nullopt;
+  if ((header.msg_flags & MSG_TRUNC) != 0) return Message{};
+  return Message{sender_of(header), std::string(bytes.data(), static_cast<size_t>(size))};
+}
+
+}  // namespace
+
+NotifySocket::~NotifySocket() {
+  if (!socket_) return;
+  unlink(address_.c_str());
+  readable_.release();
+  reads_.discard(std::move(socket_));
+}
+
+Result<> NotifySocket::open() {
+  const Result<std::string> path = ask::heartbeat_path(ask::lasting_folders());
+  if (!path) return path.error();
+  Fd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket) return os_error("cannot make a socket for heartbeats", errno);
+  const int on = 1;
+  setsockopt(socket.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on);
+  if (!bind_to(socket, *path)) return os_error("cannot bind the socket for heartbeats", errno);
+  address_ = *path;
+  readable_.assign(socket.get());
+  socket_ = std::make_shared<const Fd>(std::move(socket));
+  wait();
+  return {};
+}
+
+void NotifySocket::wait() {
+  readable_.async_wait(boost::asio::posix::descriptor_base::wait_read,
+                       [this](boost::system::error_code cancelled) {
+                         if (!cancelled) read();
+                       });
+}
+
+/// On a thread: to close a descriptor that came with a message may block for as long as its owner
+/// chose (SO_LINGER).
+void NotifySocket::read() {
+  reads_.run(
+      [socket = socket_] {
+        std::vector<Message> messages;
+        while (messages.size() < kMessagesInTurn) {
+          std::optional<Message> message = read_one(*socket);
+          if (!message) break;
+          messages.push_back(std::move(*message));
+        }
+        return messages;
+      },
+      [this](const std::vector<Message>& messages) {
+        for (const Message& each : messages) {
+          if (each.sender != 0) received_(each.sender, each.text);
+        }
+        wait();
+      });
 }
 
 }  // namespace ddprun::agent

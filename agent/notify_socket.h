@@ -2,18 +2,22 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <sys/types.h>
 
 #include <boost/asio/posix/stream_descriptor.hpp>
 
+#include "base/async_jobs.h"
 #include "base/error.h"
+#include "base/fd.h"
 
 namespace ddprun::agent {
 
-/// A socket for sd_notify(3): workers find it in NOTIFY_SOCKET. Its name is in no file system. The
-/// kernel says which process has sent a message; what the message says of its sender is ignored.
+/// A socket for sd_notify(3): workers find it in NOTIFY_SOCKET. It is in a folder that only this
+/// user may enter. The kernel says which process has sent a message; what the message says of its
+/// sender is ignored.
 ///
 /// Destroying it drops what is still to come. Thread: the executor's.
 class NotifySocket {
@@ -22,19 +26,22 @@ class NotifySocket {
   using Received = std::function<void(pid_t, std::string_view)>;
 
   NotifySocket(const boost::asio::any_io_executor& executor, Received received)
-      : socket_(executor), received_(std::move(received)) {}
+      : readable_(executor), reads_(executor), received_(std::move(received)) {}
+  ~NotifySocket();
 
   /// Errors: system.
   Result<> open();
 
-  /// "@ddprun/..."; empty: it is not open.
+  /// The path of the socket; empty: it is not open.
   const std::string& address() const { return address_; }
 
  private:
   void wait();
-  bool read_one();
+  void read();
 
-  boost::asio::posix::stream_descriptor socket_;
+  std::shared_ptr<const Fd> socket_;                // shared with the thread that reads
+  boost::asio::posix::stream_descriptor readable_;  // the same
+  AsyncJobs reads_;
   Received received_;
   std::string address_;
 };

@@ -69,20 +69,16 @@ ProgressMonitor::ProgressMonitor(boost::asio::any_io_executor executor, const Jo
   });
 }
 
-std::vector<std::string> ProgressMonitor::variables(const std::vector<std::string>& environment) {
-  if (find_variable(environment, kSocket) != nullptr) return {};
-  if (socket_.address().empty()) {
-    if (const Result<> opened = socket_.open(); !opened) {
-      log::warning(opened.error().message + ": heartbeats of workers are not seen");
-      return {};
-    }
+void ProgressMonitor::open(const std::vector<std::string>& environment) {
+  if (find_variable(environment, kSocket) != nullptr) return;
+  if (const Result<> opened = socket_.open(); !opened) {
+    return log::warning(opened.error().message + ": heartbeats of workers are not seen");
   }
-  std::vector<std::string> all = {std::string(kSocket) + "=" + socket_.address()};
+  variables_.push_back(std::string(kSocket) + "=" + socket_.address());
   if (job_.hang_timeout.count() > 0) {
     const auto time = std::chrono::microseconds(job_.hang_timeout).count();
-    all.push_back("WATCHDOG_USEC=" + std::to_string(time));
+    variables_.push_back("WATCHDOG_USEC=" + std::to_string(time));
   }
-  return all;
 }
 
 void ProgressMonitor::begin(std::map<pid_t, int> ranks, Changed changed) {

@@ -41,9 +41,12 @@ class ProgressMonitor {
   ProgressMonitor(boost::asio::any_io_executor executor, const JobSpec& job,
                   launcher::Output& output);
 
-  /// "NAME=value" strings for each worker that inherits `environment`, so that it can send
-  /// heartbeats; none if someone else wants them.
-  std::vector<std::string> variables(const std::vector<std::string>& environment);
+  /// Takes heartbeats of workers that inherit `environment`, unless it says that someone else wants
+  /// them. What the socket's file system needs for that comes before the first lease.
+  void open(const std::vector<std::string>& environment);
+
+  /// "NAME=value" strings for each worker, so that it can send heartbeats.
+  const std::vector<std::string>& variables() const { return variables_; }
 
   /// The workers of a round, ranks by pid, run from now on. Calls `changed` until end().
   void begin(std::map<pid_t, int> ranks, Changed changed);
@@ -88,6 +91,7 @@ class ProgressMonitor {
   const JobSpec& job_;
   launcher::Output& output_;
   NotifySocket socket_;
+  std::vector<std::string> variables_;
   std::optional<ProgressPattern> pattern_;
   AsyncJobs jobs_;
   boost::asio::steady_timer timer_;

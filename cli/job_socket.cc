@@ -135,6 +135,11 @@ bool is_new(const std::string& path) {
   return stat(path.c_str(), &status) == 0 && std::time(nullptr) - status.st_ctime <= kNew;
 }
 
+/// Removes what a ddprun that was killed has left behind.
+void remove_abandoned(const std::string& path) {
+  if (!is_new(path)) unlink(path.c_str());
+}
+
 bool is_same_job(const RunningJob& a, const RunningJob& b) {
   return !a.status.session.empty() && a.status.session == b.status.session;
 }
@@ -157,9 +162,14 @@ Result<std::string> ask_socket(const std::string& path, std::string_view method,
 std::vector<RunningJob> running_jobs() {
   std::vector<RunningJob> jobs;
   for (const agent::ask::Socket& socket : agent::ask::sockets_in(agent::ask::socket_folders())) {
+    if (socket.pid == 0) {
+      const Result<Fd> connected = connect_to(socket.path);  // no process reads streams there
+      if (!connected && connected.error().code == Errc::closed) remove_abandoned(socket.path);
+      continue;
+    }
     const Result<std::string> body = ask_socket(socket.path, "GET", "/status?node=1", kListLimit);
     if (!body && body.error().code == Errc::closed) {
-      if (!is_new(socket.path)) unlink(socket.path.c_str());
+      remove_abandoned(socket.path);
       continue;
     }
     RunningJob job{socket, {}, {}};

@@ -54,6 +54,13 @@ bool is_friend(AnySocket& socket) {
   return peer.uid == geteuid() || peer.uid == 0;
 }
 
+/// From Linux 6.16 on: the kernel would close those that come, which may block (SO_LINGER).
+void refuse_descriptors(int socket) {
+  constexpr int kPassRights = 83;  // SO_PASSRIGHTS, which older headers do not have
+  const int off = 0;
+  setsockopt(socket, SOL_SOCKET, kPassRights, &off, sizeof off);
+}
+
 using Request = http::request<http::empty_body>;  // a question has no body
 
 std::string text_of(const Request& request, http::field field) {
@@ -239,6 +246,7 @@ bool HttpServer::Listener::is_taken(const std::string& path) {
 Result<> HttpServer::Listener::listen(const std::string& path) {
   error_code failure;
   acceptor_.open(stream_protocol(), failure);
+  if (!failure) refuse_descriptors(acceptor_.native_handle());
   if (!failure) acceptor_.bind(stream_protocol::endpoint(path), failure);
   if (failure == asio::error::address_in_use) {
     if (is_taken(path)) return Error{Errc::port_in_use, "another process listens at " + path};

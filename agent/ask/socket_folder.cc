@@ -5,19 +5,22 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdlib>
+#include <cstring>
 #include <dirent.h>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "base/text.h"
+#include "rendezvous/random_name.h"
 
 namespace ddprun::agent::ask {
 namespace {
 
 constexpr std::string_view kEnding = ".sock";
+constexpr std::string_view kHeartbeats = "heartbeats-";  // begins such a socket's name
 constexpr size_t kLongestPath = sizeof(sockaddr_un::sun_path) - 1;
 constexpr size_t kShortestJob = 8;  // that a name is worth having
 
@@ -47,51 +50,105 @@ Result<> make(const std::string& folder) {
   return Error{Errc::system, folder + " is not a folder of this user that only they may enter"};
 }
 
-/// The pid in "JOB.PID.sock"; 0: it is another name.
-pid_t pid_in(std::string_view name) {
-  if (!name.ends_with(kEnding)) return 0;
+/// The pid in "JOB.PID.sock"; 0: it is a socket for heartbeats; nullopt: another name.
+std::optional<pid_t> pid_in(std::string_view name) {
+  if (!name.ends_with(kEnding)) {
+    return name.starts_with(kHeartbeats) ? std::optional(0) : std::nullopt;
+  }
   name.remove_suffix(kEnding.size());
   name.remove_prefix(std::min(name.rfind('.'), name.size() - 1) + 1);
   pid_t pid = 0;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
-  return error == std::errc() && end == name.data() + name.size() ? pid : 0;
+  const bool is_number = error == std::errc() && end == name.data() + name.size();
+  return is_number && pid > 0 ? std::optional(pid) : std::nullopt;
+}
+
+std::vector<std::string> names_in(const std::string& folder) {
+  std::vector<std::string> names;
+  const std::unique_ptr<DIR, int (*)(DIR*)> entries(opendir(folder.c_str()), closedir);
+  while (const dirent* entry = entries ? readdir(entries.get()) : nullptr) {
+    names.emplace_back(entry->d_name);
+  }
+  return names;
+}
+
+/// The folders that were made in place of this one.
+std::vector<std::string> substitutes_of(const std::string& folder) {
+  const std::string parent = folder.substr(0, folder.rfind('/') + 1);
+  std::vector<std::string> found;
+  for (const std::string& name : names_in(parent)) {
+    const std::string path = parent + name;
+    if (path.starts_with(folder + "-") && is_safe(path)) found.push_back(path);
+  }
+  return found;
+}
+
+/// Makes the first folder that can be used, and in which a path has at least `room` more bytes.
+/// Nobody can have made the last resort before.
+Result<std::string> usable_folder(const std::vector<std::string>& folders, size_t room) {
+  constexpr const char* kRandomPart = "-XXXXXX";
+  Error last{Errc::system, "there is no folder for the socket"};
+  std::vector<std::string> taken;
+  for (const std::string& folder : folders) {
+    if (folder.size() + std::strlen(kRandomPart) + room > kLongestPath) {
+      last.message = "the path of a socket in " + folder + " would be too long";
+      continue;
+    }
+    const Result<> made = make(folder);
+    if (made) return folder;
+    last = made.error();
+    taken.push_back(folder);
+  }
+  for (const std::string& folder : taken) {
+    const std::vector<std::string> substitutes = substitutes_of(folder);
+    if (!substitutes.empty()) return substitutes.front();
+    std::string path = folder + kRandomPart;
+    if (mkdtemp(path.data()) != nullptr) return path;
+  }
+  return last;
 }
 
 }  // namespace
 
+std::vector<std::string> lasting_folders() {
+  const std::string name = "/ddprun-" + std::to_string(geteuid());
+  return {"/tmp" + name, "/dev/shm" + name};
+}
+
 std::vector<std::string> socket_folders() {
-  std::vector<std::string> folders;
+  std::vector<std::string> folders = lasting_folders();
   const char* runtime = std::getenv("XDG_RUNTIME_DIR");
-  if (runtime != nullptr && *runtime == '/') folders.push_back(std::string(runtime) + "/ddprun");
-  folders.push_back("/tmp/ddprun-" + std::to_string(geteuid()));
+  if (runtime != nullptr && *runtime == '/') {
+    folders.insert(folders.begin(), std::string(runtime) + "/ddprun");
+  }
   return folders;
 }
 
 Result<std::string> socket_path(const std::vector<std::string>& folders, const std::string& job,
                                 pid_t pid) {
   const std::string ending = "." + std::to_string(pid) + std::string(kEnding);
-  Error last{Errc::system, "there is no folder for the socket"};
-  for (const std::string& folder : folders) {
-    const size_t fixed = folder.size() + 1 + ending.size();
-    if (fixed + kShortestJob > kLongestPath) {
-      last.message = "the path of a socket in " + folder + " would be too long";
-      continue;
-    }
-    const Result<> made = make(folder);
-    if (made) return folder + "/" + name_of(job, kLongestPath - fixed) + ending;
-    last = made.error();
-  }
-  return last;
+  const Result<std::string> folder = usable_folder(folders, 1 + kShortestJob + ending.size());
+  if (!folder) return folder;
+  const size_t fixed = folder->size() + 1 + ending.size();
+  return *folder + "/" + name_of(job, kLongestPath - fixed) + ending;
+}
+
+Result<std::string> heartbeat_path(const std::vector<std::string>& folders) {
+  const std::string name = std::string(kHeartbeats) + rendezvous::random_name();
+  const Result<std::string> folder = usable_folder(folders, 1 + name.size());
+  if (!folder) return folder;
+  return *folder + "/" + name;
 }
 
 std::vector<Socket> sockets_in(const std::vector<std::string>& folders) {
   std::vector<Socket> sockets;
-  for (const std::string& folder : folders) {
-    const std::unique_ptr<DIR, int (*)(DIR*)> entries(opendir(folder.c_str()), closedir);
-    if (!entries || !is_safe(folder)) continue;
-    while (const dirent* entry = readdir(entries.get())) {
-      const pid_t pid = pid_in(entry->d_name);
-      if (pid > 0) sockets.push_back({folder + "/" + entry->d_name, pid});
+  for (const std::string& named : folders) {
+    std::vector<std::string> safe = substitutes_of(named);
+    if (is_safe(named)) safe.push_back(named);
+    for (const std::string& folder : safe) {
+      for (const std::string& name : names_in(folder)) {
+        if (const auto pid = pid_in(name)) sockets.push_back({folder + "/" + name, *pid});
+      }
     }
   }
   std::ranges::sort(sockets, {}, &Socket::path);

@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 #include <csignal>
-#include <cstddef>
 #include <cstring>
+#include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
 
 #include "agent/notify_message.h"
 #include "agent/progress_monitor.h"
 #include "agent/progress_pattern.h"
 #include "agent/worker_env.h"
+#include "base/fd.h"
 #include "tests/catch.h"
 #include "tests/contains.h"
 #include "tests/must.h"
@@ -93,16 +95,64 @@ class Process {
   pid_t pid_;
 };
 
-/// As a client of sd_notify does.
-void notify(const std::string& variable, std::string_view text) {
-  const std::string name = variable.substr(variable.find('@'));
+/// The path in NOTIFY_SOCKET=...
+sockaddr_un address_in(const std::string& variable) {
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
-  std::copy(name.begin() + 1, name.end(), address.sun_path + 1);
-  const int socket = ::socket(AF_UNIX, SOCK_DGRAM, 0);
-  sendto(socket, text.data(), text.size(), 0, reinterpret_cast<const sockaddr*>(&address),
-         static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size()));
-  close(socket);
+  variable.substr(variable.find('/')).copy(address.sun_path, sizeof address.sun_path - 1);
+  return address;
+}
+
+/// As a client of sd_notify does. False: it cannot.
+bool notify(const std::string& variable, std::string_view text) {
+  const sockaddr_un address = address_in(variable);
+  const Fd socket(::socket(AF_UNIX, SOCK_DGRAM, 0));
+  return sendto(socket.get(), text.data(), text.size(), 0,
+                reinterpret_cast<const sockaddr*>(&address), sizeof address) >= 0;
+}
+
+/// The same with a descriptor, which this process then has no more.
+void send_descriptor(const std::string& variable, std::string_view text, Fd sent) {
+  sockaddr_un address = address_in(variable);
+  iovec part = {const_cast<char*>(text.data()), text.size()};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr header = {};
+  header.msg_name = &address;
+  header.msg_namelen = sizeof address;
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  header.msg_control = control;
+  header.msg_controllen = sizeof control;
+  cmsghdr* rights = CMSG_FIRSTHDR(&header);
+  rights->cmsg_level = SOL_SOCKET;
+  rights->cmsg_type = SCM_RIGHTS;
+  rights->cmsg_len = CMSG_LEN(sizeof(int));
+  const int descriptor = sent.get();
+  std::memcpy(CMSG_DATA(rights), &descriptor, sizeof(int));
+  const Fd socket(::socket(AF_UNIX, SOCK_DGRAM, 0));
+  REQUIRE(sendmsg(socket.get(), &header, 0) > 0);
+}
+
+/// A connection whose last close() waits for as long as `peer` does not read.
+Fd slow_to_close(Fd& peer) {
+  Fd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  auto* const at = reinterpret_cast<sockaddr*>(&address);
+  REQUIRE(bind(listener.get(), at, size) == 0);
+  REQUIRE(listen(listener.get(), 1) == 0);
+  REQUIRE(getsockname(listener.get(), at, &size) == 0);
+  Fd slow(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  REQUIRE(connect(slow.get(), at, size) == 0);
+  peer = Fd(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  const linger longest = {1, 60};
+  REQUIRE(setsockopt(slow.get(), SOL_SOCKET, SO_LINGER, &longest, sizeof longest) == 0);
+  const std::string data(64 << 10, 'x');
+  while (send(slow.get(), data.data(), data.size(), MSG_DONTWAIT) > 0) {
+  }
+  return slow;
 }
 
 /// A node with one worker, which the test plays.
@@ -117,7 +167,8 @@ struct Monitored {
   explicit Monitored(pid_t worker) {
     job.hang_timeout = 500ms;
     monitor.emplace(io.get_executor(), job, output);
-    variables = monitor->variables({});
+    monitor->open({});
+    variables = monitor->variables();
     monitor->begin({{worker, 7}}, [this](bool quiet, auto) { news.push_back(quiet); });
   }
 
@@ -160,33 +211,44 @@ TEST_CASE("a descriptor that comes with a message is closed: systemd-notify wait
   Monitored node(getpid());
   int ends[2];
   REQUIRE(pipe(ends) == 0);
-  const std::string name = node.variables[0].substr(node.variables[0].find('@'));
-  sockaddr_un address = {};
-  address.sun_family = AF_UNIX;
-  std::copy(name.begin() + 1, name.end(), address.sun_path + 1);
-  char text[] = "STATUS=sent";
-  iovec part = {text, sizeof text - 1};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr header = {};
-  header.msg_name = &address;
-  header.msg_namelen = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
-  header.msg_iov = &part;
-  header.msg_iovlen = 1;
-  header.msg_control = control;
-  header.msg_controllen = sizeof control;
-  cmsghdr* rights = CMSG_FIRSTHDR(&header);
-  rights->cmsg_level = SOL_SOCKET;
-  rights->cmsg_type = SCM_RIGHTS;
-  rights->cmsg_len = CMSG_LEN(sizeof(int));
-  std::memcpy(CMSG_DATA(rights), &ends[1], sizeof(int));
-  const int socket = ::socket(AF_UNIX, SOCK_DGRAM, 0);
-  REQUIRE(sendmsg(socket, &header, 0) > 0);
-  close(socket);
-  close(ends[1]);
+  const Fd reader(ends[0]);
+  send_descriptor(node.variables[0], "STATUS=sent", Fd(ends[1]));
   node.until_status("rank 7: sent");
   char byte;
-  CHECK(read(ends[0], &byte, 1) == 0);  // no other process has it
-  close(ends[0]);
+  CHECK(read(reader.get(), &byte, 1) == 0);  // no other process has it
+}
+
+TEST_CASE("a descriptor that takes long to close does not hold up the event loop") {
+  const Process worker;
+  Monitored node(getpid());
+  Fd peer;
+  send_descriptor(node.variables[0], "STATUS=slow", slow_to_close(peer));
+  bool has_run = false;
+  boost::asio::post(node.io, [&] { has_run = true; });
+  node.until_news(1);  // on a timer, while the other end does not read
+  CHECK(has_run);
+  CHECK(node.monitor->statuses().empty());
+  peer.reset();
+  node.until_status("rank 7: slow");
+}
+
+TEST_CASE("another user cannot send to the socket for heartbeats, and it goes with its owner") {
+  Monitored node(getpid());
+  const std::string path = address_in(node.variables[0]).sun_path;
+  CHECK(notify(node.variables[0], "STATUS=mine"));
+  if (geteuid() == 0) {
+    constexpr uid_t kOther = 54'321;
+    const pid_t other = fork();
+    if (other == 0) {
+      if (syscall(SYS_setresuid, kOther, kOther, kOther) != 0) _exit(2);
+      _exit(notify(node.variables[0], "WATCHDOG=1") ? 1 : 0);
+    }
+    int status = 0;
+    waitpid(other, &status, 0);
+    CHECK(status == 0);
+  }
+  node.monitor.reset();
+  CHECK(access(path.c_str(), F_OK) != 0);
 }
 
 TEST_CASE("a worker that someone else supervises keeps its NOTIFY_SOCKET") {
@@ -194,8 +256,10 @@ TEST_CASE("a worker that someone else supervises keeps its NOTIFY_SOCKET") {
   const JobSpec job;
   launcher::Output output(io.get_executor());
   ProgressMonitor monitor(io.get_executor(), job, output);
-  CHECK(monitor.variables({"NOTIFY_SOCKET=/run/systemd/notify"}).empty());
-  CHECK(monitor.variables({"HOME=/"}).size() == 1);  // no limit was given
+  monitor.open({"NOTIFY_SOCKET=/run/systemd/notify"});
+  CHECK(monitor.variables().empty());
+  monitor.open({"HOME=/"});
+  CHECK(monitor.variables().size() == 1);  // no limit was given
 }
 
 }  // namespace

@@ -73,16 +73,19 @@ kill -TERM "$ddprun"
 finish
 expect_exit 143
 
-# A job that is killed leaves a socket, which ls removes.
-on second start --rdzv_id second bash -c 'echo "here is rank 0"; exec sleep 600'
-on second wait_for_stdout 'here is rank 0'
+# A job that is killed leaves sockets, which ls removes.
+# shellcheck disable=SC2016
+on second start --rdzv_id second bash -c 'echo "beats: $NOTIFY_SOCKET"; exec sleep 600'
+on second wait_for_stdout 'beats: /'
 on second true
+heartbeats=$(sed -n 's/^beats: //p' "$out")
 socket=$sockets/second.$ddprun.sock
 kill -KILL "$ddprun" "$(agent_of)" 2>/dev/null || true  # the first may take the other with it
 on second finish
 on only expect_no_stderr 'error'
 wait_until test -S "$socket"
-gone() { ask 0 ls && [ ! -e "$socket" ]; }
+[ -S "$heartbeats" ] || fail "there is no socket for heartbeats: $heartbeats"
+gone() { ask 0 ls && [ ! -e "$socket" ] && [ ! -e "$heartbeats" ]; }
 on only true
 wait_until gone
 

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Another user of the host gets nothing from a job on one node: not from its store, from the socket where it is
-# asked, even if its folder is open, from error and log files, nor from /proc, and its heartbeats do not count. And
-# nowhere in the memory of ddprun is the secret, so no core dump has it. What has been computed from it is there, but
-# ddprun leaves no core dump, and its user's own programs cannot read its memory.
+# asked, even if its folder is open, from error and log files, nor from /proc. It cannot send heartbeats or
+# descriptors, and gains nothing by taking the name of the folder for sockets. And nowhere in the memory of ddprun is
+# the secret, so no core dump has it. What has been computed from it is there, but ddprun leaves no core dump, and its
+# user's own programs cannot read its memory.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 command -v python3 >/dev/null || skip "there is no python3"
 [ "$(id -u)" = 0 ] || skip "to be another user takes root"
@@ -55,8 +56,11 @@ def attempt(name, action):
     except OSError as refused:
         print(name, "nothing:", refused.strerror)
 
-with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as peer:
-    peer.sendto(b"WATCHDOG=1\nSTATUS=step 666", heartbeats.replace("@", "\0"))
+def beat():
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as peer:
+        return peer.sendto(b"WATCHDOG=1\nSTATUS=step 666", heartbeats)
+
+attempt("heartbeats", beat)
 attempt("socket", answer)
 for file in files:
     attempt("reads " + file, lambda: open(file, "rb").read(1))
@@ -69,6 +73,7 @@ as_other_user() {
 }
 as_other_user
 grep -q '^socket nothing: Permission denied' "$work/other_user" || fail "the socket's folder: $(cat "$work/other_user")"
+grep -qx 'heartbeats nothing: Permission denied' "$work/other_user" || fail "heartbeats: $(cat "$work/other_user")"
 status=$("$DDPRUN" status --json "${pids[alone]}") && [[ $status == *'"job":"attacked"'* ]] || fail "no status: $status"
 [[ $status != *"step 666"* ]] || fail "another user's heartbeat counts"
 chmod 755 "${socket%/*}"
@@ -76,9 +81,60 @@ chmod 777 "$socket"
 as_other_user
 grep -qx 'socket nothing' "$work/other_user" || fail "not heard and not refused: $(cat "$work/other_user")"
 ! grep ' in$' "$work/other_user" || fail "another user gets in"
-[ "$(grep -c 'Permission denied$' "$work/other_user")" = 6 ] || fail "$(cat "$work/other_user")"
+[ "$(grep -c 'Permission denied$' "$work/other_user")" = 7 ] || fail "$(cat "$work/other_user")"
 setpriv --reuid 54321 --regid 54321 --clear-groups sh -c 'cat "$0"' "$environment" &>"$work/environ" &&
   fail "another user reads the environment"
+
+# The last close of a connection may take as long as its owner wishes. If a descriptor of it comes with a message, the
+# receiver is its last owner.
+cat >"$work/descriptors.py" <<'PROGRAM'
+import array, os, socket, struct, sys, time
+os.setgroups([])
+os.setresgid(54321, 54321, 54321)
+os.setresuid(54321, 54321, 54321)
+kept = []
+
+def slow_to_close():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        slow = socket.socket()
+        slow.connect(listener.getsockname())
+        kept.append(listener.accept()[0])
+    slow.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 1000))
+    slow.setblocking(False)
+    try:
+        while True:
+            slow.send(bytes(65536))
+    except BlockingIOError:
+        kept.append(slow)
+        return slow.fileno()
+
+for name in sys.argv[1:]:
+    for kind in (socket.SOCK_DGRAM, socket.SOCK_STREAM, socket.SOCK_SEQPACKET):
+        with socket.socket(socket.AF_UNIX, kind) as peer:
+            try:
+                peer.connect("\0" + name[1:] if name[0] == "@" else name)
+                peer.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [slow_to_close()]))])
+                kept.pop().close()  # the message has it; else this would take as long here
+                print("in:", name, kind.name, flush=True)
+            except OSError as refused:
+                print("nothing:", name, refused.strerror, flush=True)
+print("done", flush=True)
+time.sleep(1000)
+PROGRAM
+abstract_sockets() {  # abstract_sockets PID...: those that these processes have open
+  for pid; do readlink "/proc/$pid/fd/"* || true; done | sed -n 's/^socket:\[\([0-9]*\)\]$/\1/p' >"$work/inodes"
+  awk 'NR == FNR { own[$1]; next } $7 in own && $8 ~ /^@/ { print $8 }' "$work/inodes" /proc/net/unix
+}
+chmod 700 "${socket%/*}"
+on alone true
+mapfile -t abstract < <(abstract_sockets "$ddprun" "$(agent_of)" "$(worker_of)")
+env "$mark" python3 "$work/descriptors.py" "$heartbeats" "$socket" "${abstract[@]}" >"$work/descriptors" 2>&1 &
+attacker=$!
+wait_until grep -qsx 'done' "$work/descriptors"
+"$DDPRUN" status "$ddprun" >"$work/status" 2>&1 || fail "a stranger's descriptor holds up the agent: $(cat "$work/status")"
+kill "$attacker"
+wait "$attacker" 2>/dev/null || true
+! grep '^in:' "$work/descriptors" || fail "another user's descriptor reaches a socket"
 
 mkdir "$work/recordings"
 on alone true
@@ -150,6 +206,27 @@ as_own_user open A=b
 grep -qx 'agent environ in' "$out" || fail "it cannot read what is not protected: $(cat "$out")"
 as_own_user secret "DDPRUN_SECRET=$secret"
 [ "$(grep -c 'nothing: Permission denied' "$out")" = 6 ] || fail "a worker reads ddprun's memory: $(cat "$out")"
+
+# The folder for sockets has a name that everybody can guess.
+user=$((60000 + $$ % 5000))
+taken=("/tmp/ddprun-$user" "/dev/shm/ddprun-$user")
+remove_taken() { rm -rf "${taken[0]}"* "${taken[1]}"*; }
+at_exit+=(remove_taken)
+remove_taken
+mkdir "${taken[@]}"
+own=(env -u XDG_RUNTIME_DIR setpriv --reuid "$user" --regid "$user" --clear-groups)
+command_prefix[taken]=${own[*]}
+on taken chmod 666 "$work/.taken.events"
+on taken start python3 -c '
+import os, socket, time
+socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto(b"STATUS=step 7", os.environ["NOTIFY_SOCKET"])
+time.sleep(600)'
+shows_progress() { "${own[@]}" "$DDPRUN" status 2>"$work/status" | grep -qE '^0 .* step 7$'; }
+wait_until shows_progress
+"${own[@]}" "$DDPRUN" stop
+finish
+expect_exit 143
+[ -z "$(find "${taken[@]}" -mindepth 1)" ] || fail "the folders of another user were used"
 
 for each in master member alone; do
   on "$each" kill -INT "${pids[$each]}"
