@@ -43,16 +43,23 @@ struct Product {
     return static_cast<T>(wrapping(a) * wrapping(b));
   }
 };
+/// Whether `b`, the later one, is the result: NaN wins over every number, in whichever order ranks
+/// are combined.
+template <class T>
+bool wins(T b, bool is_beyond) {
+  return is_beyond | (b != b);
+}
+
 struct Min {
   template <class T>
   static T of(T a, T b) {
-    return b < a ? b : a;
+    return wins(b, b < a) ? b : a;
   }
 };
 struct Max {
   template <class T>
   static T of(T a, T b) {
-    return a < b ? b : a;
+    return wins(b, a < b) ? b : a;
   }
 };
 struct And {

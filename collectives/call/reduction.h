@@ -9,7 +9,7 @@ namespace ddp::internal {
 
 /// The steps of a reduction: load the first rank's elements, add those of each other rank, store
 /// the result. Sums have the element type, except float32 for floating-point types of 8 and 16
-/// bits. Arrays must not overlap.
+/// bits. The min and max of numbers and NaN are NaN. Arrays must not overlap.
 ///
 /// `combine` is all of them at once, with the widest instructions that the processor has. Results
 /// are the same with either, to the bit, but for which NaN is one. `out` may be one of the parts,

@@ -13,32 +13,41 @@
 namespace ddp::internal {
 namespace {
 
-template <DataType kType>
-void add_integers(void* in, void* in_out, int* count, MPI_Datatype* /*type*/) {
-  reduction(kType, ReduceOp::sum).add(in_out, in, static_cast<std::size_t>(*count));
+template <DataType kType, ReduceOp kOp>
+void combine(void* in, void* in_out, int* count, MPI_Datatype* /*type*/) {
+  reduction(kType, kOp).add(in_out, in, static_cast<std::size_t>(*count));
 }
 
-/// The sum of integers of 8 or 16 bits, signed or not, which wraps around. MPI_SUM of Open MPI 4.1
-/// saturates where it uses vector instructions (ompi/mca/op/avx, _mm512_adds_epi8 and _epi16).
-template <DataType kType>
-MPI_Op wrapping_sum() {
+/// The operation as the other backends have it.
+template <DataType kType, ReduceOp kOp>
+MPI_Op own_op() {
   static const MPI_Op op = [] {
     MPI_Op made = MPI_OP_NULL;
-    must(MPI_Op_create(&add_integers<kType>, 1, &made));
+    must(MPI_Op_create(&combine<kType, kOp>, 1, &made));
     return made;
   }();
   return op;
 }
 
+/// Sums of integers of 8 or 16 bits, signed or not, wrap around. MPI_SUM of Open MPI 4.1 saturates
+/// where it uses vector instructions (ompi/mca/op/avx, _mm512_adds_epi8 and _epi16).
 MPI_Op mpi_sum(DataType type) {
   switch (size_of(type)) {
     case 1:
-      return wrapping_sum<DataType::uint8>();
+      return own_op<DataType::uint8, ReduceOp::sum>();
     case 2:
-      return wrapping_sum<DataType::uint16>();
+      return own_op<DataType::uint16, ReduceOp::sum>();
     default:
       return MPI_SUM;
   }
+}
+
+/// NaN wins. With MPI_MIN and MPI_MAX the result depends on the order of ranks.
+template <ReduceOp kOp>
+MPI_Op mpi_extreme(DataType type, MPI_Op of_integers) {
+  if (type == DataType::float32) return own_op<DataType::float32, kOp>();
+  if (type == DataType::float64) return own_op<DataType::float64, kOp>();
+  return of_integers;
 }
 
 MPI_Op mpi_op(DataType type, ReduceOp op) {
@@ -49,9 +58,9 @@ MPI_Op mpi_op(DataType type, ReduceOp op) {
     case ReduceOp::product:
       return MPI_PROD;
     case ReduceOp::min:
-      return MPI_MIN;
+      return mpi_extreme<ReduceOp::min>(type, MPI_MIN);
     case ReduceOp::max:
-      return MPI_MAX;
+      return mpi_extreme<ReduceOp::max>(type, MPI_MAX);
     case ReduceOp::band:
       return MPI_BAND;
     case ReduceOp::bor:

@@ -135,6 +135,34 @@ TEST_CASE("a number is combined as a buffer of one element is, and structs are m
   CHECK(job.code == 0);
 }
 
+TEST_CASE("the min and max are NaN on every rank where one rank has NaN", "[mpi][nodes][tcp]") {
+  const int size = is_over_mpi() ? 3 : GENERATE(2, 4, 9);  // more than 8 use trees, over TCP
+  const Ended job = run_job(size, [](ProcessGroup& group) {
+    const auto ranks = static_cast<std::size_t>(group.size());
+    const auto own = static_cast<std::size_t>(group.rank());
+    const auto check_type = [&](auto type, std::size_t count) {
+      using T = decltype(type);
+      for (const ddp::ReduceOp op : {ddp::ReduceOp::min, ddp::ReduceOp::max}) {
+        std::vector<T> data(count);
+        for (std::size_t i = 0; i < count; ++i) {
+          const auto number = static_cast<float>((i + own) % ranks) / 2;
+          data[i] = T(i % ranks == own ? std::numeric_limits<float>::quiet_NaN() : number);
+        }
+        group.all_reduce(data, op);
+        for (const T& each : data) check(std::isnan(static_cast<float>(each)), "a number");
+      }
+    };
+    for (const std::size_t count : {std::size_t{1}, 3 * ranks, std::size_t{150'001}}) {
+      check_type(0.0F, count);
+      check_type(0.0, count);
+      check_type(float16(), count);
+      check_type(bfloat16(), count);
+    }
+  });
+  INFO(size << " ranks: " << job.output);
+  CHECK(job.code == 0);
+}
+
 TEST_CASE("64 MiB are moved and combined as less is", "[mpi]") {
   const Ended job = run_job(3, [](ProcessGroup& group) {
     constexpr std::size_t kBytes = std::size_t{ddp_tests::kSanitized ? 8 : 64} << 20;

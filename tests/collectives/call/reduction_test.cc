@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reductions by the widest instructions of this processor give what one step after the other does.
+// Reductions by the widest instructions of this processor give what one step after the other does,
+// and NaN wins in both.
 #include "collectives/call/reduction.h"
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
+#include <numeric>
 #include <random>
 #include <vector>
 
@@ -75,7 +80,60 @@ void check_combined(const Reduction& by, int ranks, std::size_t count, std::size
   CHECK(out == expected);
 }
 
+/// The result for one number of each rank, all at once and step by step.
+template <class T>
+std::array<float, 2> combined(const Reduction& by, const std::vector<float>& numbers,
+                              std::size_t count) {
+  std::vector<std::vector<T>> memory;
+  std::vector<const void*> parts;
+  for (const float number : numbers) {
+    parts.push_back(memory.emplace_back(count, static_cast<T>(number)).data());
+  }
+  std::vector<T> at_once(count);
+  const int ranks = static_cast<int>(numbers.size());
+  by.combine(at_once.data(), parts.data(), ranks, count);
+  std::vector<std::uint8_t> sums(count * by.sum_width);
+  by.load(sums.data(), parts[0], count);
+  for (std::size_t rank = 1; rank < parts.size(); ++rank) by.add(sums.data(), parts[rank], count);
+  std::vector<T> by_steps(count);
+  by.store(by_steps.data(), sums.data(), count, ranks);
+  return {static_cast<float>(at_once.back()), static_cast<float>(by_steps.back())};
+}
+
+template <class T>
+void check_nan_wins(DataType type) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  for (const ReduceOp op : {ReduceOp::min, ReduceOp::max}) {
+    const Reduction by = ddp::internal::reduction(type, op);
+    for (const auto& some : {std::vector<float>{1, nan},
+                             {1, 2, nan},
+                             {0.5, 1, 2, nan},
+                             {nan, nan, nan},
+                             {-nan, 1, nan},
+                             {INFINITY, -INFINITY, nan, 1}}) {
+      std::vector<int> order(some.size());
+      std::iota(order.begin(), order.end(), 0);
+      do {
+        std::vector<float> numbers;
+        for (const int place : order) numbers.push_back(some[static_cast<std::size_t>(place)]);
+        for (const std::size_t count : {1, 16, 1031}) {
+          for (const float result : combined<T>(by, numbers, count)) REQUIRE(std::isnan(result));
+        }
+      } while (std::ranges::next_permutation(order).found);
+    }
+  }
+}
+
 }  // namespace
+
+TEST_CASE("the min and max of numbers and NaN are NaN, in whichever order they are combined") {
+  check_nan_wins<float>(DataType::float32);
+  check_nan_wins<double>(DataType::float64);
+  check_nan_wins<ddp::float16>(DataType::float16);
+  check_nan_wins<ddp::bfloat16>(DataType::bfloat16);
+  check_nan_wins<ddp::float8_e4m3>(DataType::float8_e4m3);
+  check_nan_wins<ddp::float8_e5m2>(DataType::float8_e5m2);
+}
 
 TEST_CASE("all parts combined at once are what they are one after the other, of every type") {
   for (const auto& [type, width] : kReducedTypes) {
