@@ -153,7 +153,9 @@ Result<Client> Client::connect(const std::string& host, std::uint16_t port, mill
       auto greeted = client.greet(deadline);
       if (greeted) return client;
       if (greeted.error().code == Errc::protocol) return greeted.error();
-      reason = greeted.error().message;
+      const bool is_silent = greeted.error().code == Errc::timed_out;
+      reason = is_silent ? "store at " + server + ": it accepts connections, but does not answer"
+                         : greeted.error().message;
     } else {
       reason = "store at " + server + ": " + socket.error().message;
       if (socket.error().code == Errc::system)

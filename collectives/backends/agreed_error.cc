@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "collectives/crash/end_limit.h"
 #include "collectives/errors.h"
 
 namespace ddp::internal {
@@ -128,6 +129,16 @@ std::optional<AgreedError> find_agreed_error(const GroupContext& context) {
   return agreed;
 }
 
+AgreedError without_store(const GroupContext& context, const std::string& sentence,
+                          const Error& error) {
+  if (store_died_with_rank_0(context, error)) {
+    return {ErrorKind::peer_lost, sentence + ": lost rank 0, which served the store"};
+  }
+  return {ErrorKind::timed_out, sentence + ": " +
+                                    (context.rank_0_serves ? "rank 0 serves the store: " : "") +
+                                    plain_text(error)};
+}
+
 Error to_error(const GroupContext& context, const std::string& where, const AgreedError& agreed) {
   const std::string me = "rank " + std::to_string(context.named(context.rank)) + " ";
   if (agreed.sentence.starts_with(me)) return {agreed.kind, "ddp: " + agreed.sentence};
@@ -140,6 +151,11 @@ Error agree_on(GroupContext& context, const std::string& where, ErrorKind kind,
   const AgreedError mine = {kind,
                             "rank " + std::to_string(context.named(context.rank)) + " " + sentence};
   try {
+    const auto time = limit_of_abort(context.timeout);
+    const EndLimit limit("ddp: " + mine.sentence +
+                             "; the store, asked for the cause, has not answered within " +
+                             name_time(time) + ": ending the process",
+                         time);
     return to_error(context, where, propose_error(context, mine));
   } catch (const Error& error) {
     // Without the store there is only what this rank saw. The peer may be gone because rank 0,
@@ -177,8 +193,11 @@ void ask_store(const GroupContext& context, const std::function<void(Store& stor
     request(*context.store);
   } catch (const Error& error) {
     const Error own = at_rank(context.named(context.rank), error);
-    if (!store_died_with_rank_0(context, error)) throw Error(own);
-    throw Error(ErrorKind::peer_lost, std::string(own.what()) + ": lost rank 0, which served it");
+    if (store_died_with_rank_0(context, error)) {
+      throw Error(ErrorKind::peer_lost, std::string(own.what()) + ": lost rank 0, which served it");
+    }
+    if (!context.rank_0_serves || error.kind() != ErrorKind::timed_out) throw Error(own);
+    throw Error(own.kind(), std::string(own.what()) + ": rank 0 serves it");
   }
 }
 

@@ -31,11 +31,17 @@ AgreedError wait_for_agreed_error(Store& store, const std::string& prefix,
 /// The agreed error if there is one by now. Throws as ask_store() does.
 std::optional<AgreedError> find_agreed_error(const GroupContext& context);
 
+/// The error of a rank that cannot ask the store about a failure: `sentence`, and what the store
+/// threw. Names rank 0 if that serves the store.
+AgreedError without_store(const GroupContext& context, const std::string& sentence,
+                          const Error& error);
+
 /// The agreed error as this rank throws it from the call `where`, which may be empty.
 Error to_error(const GroupContext& context, const std::string& where, const AgreedError& agreed);
 
 /// Proposes "rank N SENTENCE" and returns the agreed error for this rank to throw. Falls back to
-/// its own if the store is lost. `where` is "in #12 barrier" or "while connecting".
+/// its own if the store is lost. Ends the process, with that, if the store does not answer for
+/// limit_of_abort(). `where` is "in #12 barrier" or "while connecting".
 Error agree_on(GroupContext& context, const std::string& where, ErrorKind kind,
                const std::string& sentence);
 

@@ -305,9 +305,8 @@ AgreedError GroupCalls::agree_on_timeout(const TimedOutCall& late) {
     agreed.sentence += ": " + compare_statuses(fetch_statuses(kStatusLimit));
     return propose_error(context_, agreed);
   } catch (const Error& error) {
-    agreed.sentence += ", and the status of the other ranks cannot be read: ";
-    agreed.sentence += error.what();
-    return agreed;
+    return without_store(
+        context_, agreed.sentence + ", and the status of the other ranks cannot be read", error);
   }
 }
 
@@ -347,3 +346,7 @@ void GroupCalls::abort() noexcept {
 }
 
 }  // namespace ddp::internal
+std::string GroupCalls::blame_store() const {
+  return context_.rank_0_serves ? ", and the store, which rank 0 serves, has not answered" : "";
+}
+

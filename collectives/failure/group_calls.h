@@ -83,6 +83,7 @@ class GroupCalls : public WatchedGroup, public std::enable_shared_from_this<Grou
   AgreedError agree_on_failure(const Error& error) override;
   void break_with(const AgreedError& agreed) override;
   void abort() noexcept override;
+  std::string blame_store() const override;
 
  private:
   std::optional<Error> set_failure(const Error& error);

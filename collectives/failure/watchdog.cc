@@ -99,9 +99,10 @@ void Watchdog::check_groups() {
     next = std::min(next, group->check_calls(now));
     const auto late = group->find_timed_out(now);
     if (!late) continue;
+    const bool leaves = late->call.operation == Operation::leave;
     enter_abort("ddp: a call timed out after " + name_time(late->limit) + ": " +
-                describe(late->call));
-    if (late->call.operation == Operation::leave) {
+                describe(late->call) + (leaves ? "" : group->blame_store()));
+    if (leaves) {
       start_thread([this, group] {
         group->abort();
         leave_abort();
@@ -117,22 +118,22 @@ void Watchdog::check_groups() {
   check_by(next);
 }
 
-void Watchdog::on_broadcast(Store& store, const std::string& prefix) {
+void Watchdog::on_broadcast(const GroupContext& joined, const std::string& prefix) {
   enter_abort("ddp: another rank reported a failure");
   const Groups all = groups();
+  AgreedError agreed;
   try {
     for (const auto& group : all) {
       if (group->prefix() != prefix) continue;
       group->check_calls(steady_clock::now());  // one may have ended that nobody has waited for
       group->publish_status();
     }
-    break_groups(all, wait_for_agreed_error(store, prefix, kAgreementLimit));
+    agreed = wait_for_agreed_error(*joined.store, prefix, kAgreementLimit);
   } catch (const Error& error) {
-    break_groups(all,
-                 {ErrorKind::timed_out,
-                  std::string("another rank reported a failure, and its cause cannot be read: ") +
-                      error.what()});
+    agreed = without_store(joined, "another rank reported a failure, and its cause cannot be read",
+                           error);
   }
+  break_groups(all, agreed);
 }
 
 void Watchdog::on_loss(const std::string& sentence) {

@@ -58,7 +58,8 @@ class Watchdog {
   void on_failure_async(const std::shared_ptr<WatchedGroup>& group, const Error& error);
 
   /// Another rank has raised the broadcast for the group with this prefix. Breaks all groups.
-  void on_broadcast(Store& store, const std::string& prefix);
+  /// `joined` is the group in which the ranks joined.
+  void on_broadcast(const GroupContext& joined, const std::string& prefix);
 
   /// ddprun has reported lost workers. Breaks all groups.
   void on_loss(const std::string& sentence);

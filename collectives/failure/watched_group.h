@@ -46,6 +46,10 @@ class WatchedGroup {
   /// The same for the group's failure.
   virtual AgreedError agree_on_failure(const Error& error) = 0;
 
+  /// Completes the reason of a rank that ends while it waits for the store: names rank 0 if that
+  /// serves it, else empty.
+  virtual std::string blame_store() const = 0;
+
   /// Breaks the group with the agreed error, or with the group's own if it has one. Calls that are
   /// under way go on: abort() ends them.
   virtual void break_with(const AgreedError& agreed) = 0;

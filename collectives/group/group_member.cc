@@ -19,8 +19,8 @@ namespace {
 
 std::shared_ptr<FailureBroadcast> make_broadcast(const GroupContext& context,
                                                  const std::weak_ptr<Watchdog>& watchdog) {
-  auto on_failure = [store = context.store, watchdog](const std::string& group) {
-    if (const auto alive = watchdog.lock()) alive->on_broadcast(*store, group);
+  auto on_failure = [context, watchdog](const std::string& group) {
+    if (const auto alive = watchdog.lock()) alive->on_broadcast(context, group);
   };
   auto on_loss = [watchdog](const std::string& sentence) {
     if (const auto alive = watchdog.lock()) alive->on_loss(sentence);

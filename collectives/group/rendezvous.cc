@@ -65,8 +65,13 @@ std::shared_ptr<Store> connect_store(GroupContext& context, const InitMethod& me
   if (address.restarts > 0) context.prefix += "restart_" + std::to_string(address.restarts) + "/";
   context.rank_0_serves = !address.agent;
   if (context.rank_0_serves && context.rank == 0) host_store(address.host, address.port);
-  return std::make_shared<TcpStore>(address.host, address.port,
-                                    TcpStoreOptions{.timeout = context.timeout});
+  try {
+    return std::make_shared<TcpStore>(address.host, address.port,
+                                      TcpStoreOptions{.timeout = context.timeout});
+  } catch (const Error& error) {
+    if (!context.rank_0_serves || context.rank == 0) throw;
+    throw Error(error.kind(), std::string(error.what()) + ": rank 0 serves it");
+  }
 }
 
 }  // namespace
