@@ -46,9 +46,9 @@ std::string lower(std::string_view text) {
 
 /// Those of them that a peer's end leaves, and what ddp says of it. A pipe is seldom to a peer.
 constexpr std::string_view kLostPeerWords[] = {
-    "lost rank",       "connection reset", "connection closed",     "connection was closed",
-    "socket closed",   "closed by peer",   "remote process exited", "reset by peer",
-    "ncclremoteerror",
+    "lost rank",       "connection reset",  "connection closed",     "connection was closed",
+    "socket closed",   "closed by peer",    "remote process exited", "reset by peer",
+    "ncclremoteerror", "leaving the group",
 };
 
 /// PyTorch's watchdog of NCCL ends a process for an error of its own on the GPU, too.

@@ -18,6 +18,7 @@ namespace {
 struct BegunWork {
   std::function<void()> run;
   std::function<void()> abandon;
+  std::function<void()> give_up;
   const BegunWork* outer = nullptr;  ///< the work in whose place this is done
 };
 
@@ -25,6 +26,7 @@ struct BegunWork {
 thread_local const BegunWork* current = nullptr;
 
 std::atomic<bool> ends = false;
+std::atomic<bool> gives_up = false;
 
 void do_work(BegunWork& work) {
   work.outer = std::exchange(current, &work);
@@ -47,7 +49,7 @@ class Background {
       return is_over;
     });
     auto is_over = std::make_shared<std::atomic<bool>>(false);
-    Thread& one = threads_.emplace_back(std::thread(), is_over);
+    Thread& one = threads_.emplace_back(std::thread(), is_over, work);
     try {
       one.thread = signal_masked_thread([work, is_over] {
         do_work(*work);
@@ -82,6 +84,17 @@ class Background {
     }
   }
 
+  /// The process exits with an error, which others are to learn soon.
+  void give_up() {
+    gives_up = true;
+    std::vector<std::shared_ptr<BegunWork>> all;
+    {
+      const std::lock_guard lock(mutex_);
+      for (const Thread& one : threads_) all.push_back(one.work);
+    }
+    for (const auto& work : all) work->give_up();
+  }
+
   /// The process exits: nothing would wait for a thread that is made from now on.
   void close() {
     {
@@ -101,6 +114,7 @@ class Background {
   struct Thread {
     std::thread thread;
     std::shared_ptr<std::atomic<bool>> is_over;
+    std::shared_ptr<BegunWork> work;
   };
 
   std::mutex mutex_;
@@ -121,14 +135,21 @@ Background*& background() {
   return current_one;
 }
 
+void on_exit_of_process(int code, void* /*unused*/) {
+  if ((code & 0xff) != 0) background()->give_up();
+  finish_background();
+}
+
 }  // namespace
 
-void run_in_background(std::function<void()> work, std::function<void()> abandon) {
+void run_in_background(std::function<void()> work, std::function<void()> abandon,
+                       std::function<void()> give_up) {
   // What the program constructed before its first work outlives the calls under way in it.
   Background& all = *background();
-  static const int registered = std::atexit(&finish_background);
+  static const int registered = ::on_exit(&on_exit_of_process, nullptr);
   static_cast<void>(registered);
-  const auto begun = std::make_shared<BegunWork>(BegunWork{std::move(work), std::move(abandon)});
+  const auto begun = std::make_shared<BegunWork>(BegunWork{
+      .run = std::move(work), .abandon = std::move(abandon), .give_up = std::move(give_up)});
   if (!all.run(begun)) do_work(*begun);
 }
 
@@ -138,6 +159,10 @@ bool is_in_background() {
 
 bool ends_from_background() {
   return ends;
+}
+
+bool is_given_up() {
+  return gives_up;
 }
 
 void finish_background() {

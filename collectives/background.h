@@ -13,12 +13,18 @@ namespace ddp::internal {
 
 /// Runs `work`, which must not throw, in a new thread; in this one if there is none to be had, as
 /// other ranks may wait for it. If `work` itself ends the process, by exit(), `abandon` is called:
-/// what it was to complete never will be.
-void run_in_background(std::function<void()> work, std::function<void()> abandon = [] {});
+/// what it was to complete never will be. If the process exits with another code than 0, `give_up`
+/// is called, in another thread: `work` is to end soon.
+void run_in_background(
+    std::function<void()> work, std::function<void()> abandon = [] {},
+    std::function<void()> give_up = [] {});
 
 /// Whether this thread runs such work; whether some of it ends the process.
 bool is_in_background();
 bool ends_from_background();
+
+/// Whether the process exits with another code than 0, and work was told to give up.
+bool is_given_up();
 
 /// Blocks until all work that was begun has ended.
 void finish_background();

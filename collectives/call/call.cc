@@ -55,7 +55,7 @@ const char* name(Operation operation) {
     case Operation::allocate:
       return "allocate";
     case Operation::leave:
-      return "the group's end";
+      return "leaving the group";
     case Operation::send:
       return "send";
     case Operation::recv:

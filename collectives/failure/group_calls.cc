@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "collectives/backends/process_end.h"
 #include "collectives/backends/rank_status.h"
 #include "collectives/errors.h"
 #include "collectives/failure/call_status.h"
@@ -21,6 +22,7 @@ using std::chrono::steady_clock;
 
 constexpr milliseconds kStatusLimit(2'000);  // for the other ranks to publish their statuses
 constexpr milliseconds kCallsLimit(5'000);   // the same of ranks that all fail, but the busy ones
+constexpr milliseconds kEndLimit(4'000);     // for the process of a rank that is gone
 
 /// Of the collective calls that differ, as in "rank 0 is at #12 barrier, but rank 1 ..."; 0: the
 /// error is another one.
@@ -30,6 +32,19 @@ std::uint64_t number_of_call(const Error& error) {
   const auto at = text.find(kBefore);
   if (error.kind() != ErrorKind::mismatch || at == text.npos) return 0;
   return std::strtoull(text.data() + at + kBefore.size(), nullptr, 10);
+}
+
+/// The rank that the error says is lost, as in "lost rank 2 in #3 barrier", or has left the group,
+/// as in "but rank 2 is at #3 leaving the group".
+std::optional<int> gone_rank(std::string_view text) {
+  constexpr std::string_view kLost = "lost rank ";
+  constexpr std::string_view kRank = "rank ";
+  const auto number_at = [&](std::size_t at) { return std::atoi(text.data() + at); };
+  if (const auto lost = text.find(kLost); lost != text.npos) return number_at(lost + kLost.size());
+  const auto leaving = text.find(std::string(" ") + name(Operation::leave));
+  if (leaving == text.npos) return std::nullopt;
+  const auto rank = text.rfind(kRank, leaving);
+  return rank == text.npos ? std::nullopt : std::optional(number_at(rank + kRank.size()));
 }
 
 /// An asynchronous call that closes its entry in GroupCalls when its end is noticed.
@@ -127,6 +142,7 @@ void GroupCalls::set_limit(milliseconds limit) {
 
 GroupCalls::CallId GroupCalls::begin(const Task& task) {
   const milliseconds limit = limit_;
+  if (has_failed_) throw_failure();
   const std::lock_guard lock(mutex_);
   if (failure_) throw Error(*failure_);
   const Time now = clock_.now();
@@ -136,14 +152,12 @@ GroupCalls::CallId GroupCalls::begin(const Task& task) {
 }
 
 void GroupCalls::record(const Transfer& message, Time now) {
-  if (has_failed_) {
-    const std::lock_guard lock(mutex_);
-    throw Error(*failure_);
-  }
+  if (has_failed_) throw_failure();
   open_.record(message, now);
 }
 
 void GroupCalls::record(const Task& task) {
+  if (has_failed_) throw_failure();
   const std::lock_guard lock(mutex_);
   if (failure_) throw Error(*failure_);
   open_.record(task, clock_.now());
@@ -166,7 +180,38 @@ void GroupCalls::succeed(CallId id) {
 Error GroupCalls::fail(CallId id, const Error& error) {
   const Error complete = has_failed_ ? error : with_all_calls(error);
   close(id, false);
-  return fail(complete);
+  const Error first = fail(complete);
+  outlast_gone_rank(first);
+  return first;
+}
+
+void GroupCalls::throw_failure() {
+  std::optional<Error> failure;
+  {
+    const std::lock_guard lock(mutex_);
+    failure = failure_;
+  }
+  outlast_gone_rank(*failure);
+  throw Error(*failure);
+}
+
+/// The group has failed on all ranks by now: none of them waits for this one.
+void GroupCalls::outlast_gone_rank(const Error& failure) {
+  const auto gone = gone_rank(failure.what());
+  if (!gone || !context_.store) return;
+  std::call_once(outlasted_, [&] {
+    for (int rank = 0; rank < context_.size; ++rank) {
+      if (context_.named(rank) != *gone || rank == context_.rank) continue;
+      try {
+        if (!context_.store->check({joined_key(context_, rank)})) return;
+        std::string line = context_.store->get(joined_key(context_, rank));
+        line.resize(std::min(line.rfind(' '), line.size()));
+        wait_for_end(line.substr(line.rfind(' ') + 1), kEndLimit);
+      } catch (const Error&) {
+        // The store is lost, and with it the name of the process.
+      }
+    }
+  });
 }
 
 /// Two ranks are in the error. Which of them is wrong, the calls of the others show, which fail by
@@ -310,6 +355,10 @@ AgreedError GroupCalls::agree_on_timeout(const TimedOutCall& late) {
   }
 }
 
+std::string GroupCalls::blame_store() const {
+  return context_.rank_0_serves ? ", and the store, which rank 0 serves, has not answered" : "";
+}
+
 AgreedError GroupCalls::agree_on_failure(const Error& error) {
   const std::string text = error.what();
   const AgreedError own = {error.kind(), text.starts_with("ddp: ") ? text.substr(5) : text};
@@ -346,7 +395,3 @@ void GroupCalls::abort() noexcept {
 }
 
 }  // namespace ddp::internal
-std::string GroupCalls::blame_store() const {
-  return context_.rank_0_serves ? ", and the store, which rank 0 serves, has not answered" : "";
-}
-

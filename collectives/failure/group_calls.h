@@ -58,7 +58,9 @@ class GroupCalls : public WatchedGroup, public std::enable_shared_from_this<Grou
 
   /// A call has ended; failed with what it threw, which breaks the group. fail() returns the first
   /// failure of the group. Where ranks made different collective calls it first waits, for 5 s at
-  /// most, until all have said which, or have ended: the error names the fewer.
+  /// most, until all have said which, or have ended: the error names the fewer. Where a rank is
+  /// lost or leaves the group, it waits for the end of that process, for 4 s at most: so a launcher
+  /// sees first how that rank failed. So does every function here that throws the failure.
   void succeed(CallId id);
   Error fail(CallId id, const Error& error);
 
@@ -81,15 +83,17 @@ class GroupCalls : public WatchedGroup, public std::enable_shared_from_this<Grou
   void publish_status() const override;
   AgreedError agree_on_timeout(const TimedOutCall& late) override;
   AgreedError agree_on_failure(const Error& error) override;
+  std::string blame_store() const override;
   void break_with(const AgreedError& agreed) override;
   void abort() noexcept override;
-  std::string blame_store() const override;
 
  private:
   std::optional<Error> set_failure(const Error& error);
   void report_failure(const Error& error);
   std::shared_ptr<Watchdog> watchdog() const;
   void close(CallId id, bool succeeded);
+  [[noreturn]] void throw_failure();
+  void outlast_gone_rank(const Error& failure);
   Time next_check(Time now) const;
   std::map<int, std::string> fetch_statuses(std::chrono::milliseconds limit) const;
   void publish_status_in(std::uint64_t number) const;
@@ -98,6 +102,7 @@ class GroupCalls : public WatchedGroup, public std::enable_shared_from_this<Grou
   const GroupContext context_;
   std::atomic<std::chrono::milliseconds> limit_;
   std::atomic<bool> has_failed_ = false;  // failure_ is set
+  std::once_flag outlasted_;              // outlast_gone_rank() is over
 
   std::mutex broadcast_mutex_;  // held while it is raised
   std::shared_ptr<FailureBroadcast> broadcast_;

@@ -159,7 +159,7 @@ std::string GroupMember::calls_under_way() const {
 }
 
 void GroupMember::leave() {
-  if (calls->has_failed() || std::uncaught_exceptions() > exceptions) {
+  if (calls->has_failed() || std::uncaught_exceptions() > exceptions || is_given_up()) {
     std::optional<AbortLimit> limit;
     if (!calls->has_failed() || context.size == 1) {  // else the watchdog has one
       limit.emplace(calls_under_way(), calls->limit());
@@ -169,7 +169,9 @@ void GroupMember::leave() {
     return;
   }
   if (context.size == 1) return;
-  run_in_background([kept = std::shared_ptr(std::move(backend)), calls = calls]() mutable {
+  std::shared_ptr<Backend> kept = std::move(backend);
+  const std::weak_ptr<Backend> left = kept;
+  auto wait_for_others = [kept = std::move(kept), calls = calls]() mutable {
     try {
       const auto call = calls->begin({.operation = Operation::leave});
       if (const auto error = kept->leave()) calls->answer(*error);
@@ -179,7 +181,14 @@ void GroupMember::leave() {
     }
     calls->end_watch();
     kept.reset();
-  });
+  };
+  auto give_up = [left, text = calls_under_way(), timeout = calls->limit()] {
+    const auto alive = left.lock();
+    if (!alive) return;
+    const AbortLimit limit(text, timeout);
+    alive->abort();
+  };
+  run_in_background(std::move(wait_for_others), [] {}, std::move(give_up));
 }
 
 }  // namespace ddp::internal

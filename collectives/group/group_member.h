@@ -61,8 +61,8 @@ struct GroupMember {
   void give_up(const std::string& why);
 
   /// Waits for the other ranks in the background, and closes the connections then. After a failure,
-  /// or during an exception that was thrown since this was made, aborts instead. Nothing but the
-  /// destructor may be called afterwards.
+  /// during an exception that was thrown since this was made, or once the process exits with
+  /// another code than 0, aborts instead. Nothing but the destructor may be called afterwards.
   void leave();
 
  private:

@@ -39,7 +39,8 @@ void print_late_mismatch(const Error& error, std::uint64_t number) {
   const std::string end = name(Operation::leave);
   const std::string own_end = describe({.number = number, .operation = Operation::leave});
   std::string_view sentence = error.what();
-  const auto own = sentence.find(own_end + ": ");  // "rank 0 failed in #7 the group's end: rank 1 "
+  const auto own =
+      sentence.find(own_end + ": ");  // "rank 0 failed in #7 leaving the group: rank 1 "
   if (own != sentence.npos) sentence.remove_prefix(own + own_end.size());
   const auto names = [&](const std::string& call) { return sentence.find(call) != sentence.npos; };
   // A message names the end of its group without a number.
@@ -195,11 +196,10 @@ void CpuBackend::fail_collectives(const Error& error) noexcept {
   if (mesh_) mesh_->abort();
 }
 
-/// Of a rank that leaves: it sent in a call, and did not wait for one that has died since. (Calls
-/// that differ are printed as such.)
+/// Of a rank that leaves: it sent in a call, and did not wait for one that has died since.
 void CpuBackend::print_untaken() {
   const auto error = failure();
-  if (!error || error->kind() == ErrorKind::mismatch) return;
+  if (!error || error->kind() != ErrorKind::peer_lost) return;
   const auto untaken = nodes_ ? nodes_->find_untaken() : std::nullopt;
   if (!untaken) return;
   std::fprintf(stderr, "%s; rank %d had not taken the data of %s\n", error->what(), untaken->rank,

@@ -14,6 +14,7 @@
 #include <type_traits>
 
 #include "collectives/backends/cpu/begin_to_connect.h"
+#include "collectives/backends/process_end.h"
 #include "collectives/backends/shm/offer.h"
 #include "collectives/errors.h"
 #include "collectives/kept_from_children.h"
@@ -57,8 +58,6 @@ std::optional<CpuListeners::Packed> listener_in(std::string_view line) {
   return packed({address, port}, token);
 }
 
-constexpr const char* kJoined = "joined";
-
 /// Rank 0 alone knows when all have joined. Should it end before it says so, some ranks see that,
 /// and say it to all: those that exchange with it first, some log2(n), so that it may be one or the
 /// other that dies together with it.
@@ -97,11 +96,11 @@ CpuListeners::CpuListeners(const GroupContext& context, Known known)
   if (known == Known::all) read_table();
 }
 
-/// "ADDRESS PORT TOKEN BACKEND".
+/// "ADDRESS PORT TOKEN PROCESS BACKEND": what is after the token is read by itself.
 void CpuListeners::publish() const {
   const std::string line = endpoint_.address().to_string() + " " +
                            std::to_string(endpoint_.port()) + " " + std::to_string(own().token) +
-                           " " + context_.backend;
+                           " " + process_name() + " " + context_.backend;
   ask_store(context_, [&](Store& store) { store.set(key(context_.rank), line); });
 }
 

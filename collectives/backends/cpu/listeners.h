@@ -15,6 +15,7 @@
 
 #include "collectives/backends/agreed_error.h"
 #include "collectives/backends/group_context.h"
+#include "collectives/backends/rank_status.h"
 #include "collectives/backends/shm/hangup_watch.h"
 
 namespace ddp::internal {
@@ -69,7 +70,7 @@ class CpuListeners {
   void release_to(boost::asio::ip::tcp::acceptor& acceptor);
 
  private:
-  std::string key(int rank) const { return context_.prefix + "joined/" + std::to_string(rank); }
+  std::string key(int rank) const { return joined_key(context_, rank); }
   void publish() const;
   void meet(Known known);
   std::unique_ptr<HangupWatch> watch_rank_0(Known known);

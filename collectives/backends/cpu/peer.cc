@@ -250,7 +250,7 @@ void CpuPeer::return_credit(std::size_t credit) {
 /// After the peer's bye, messages that it has not matched never will be.
 void CpuPeer::fail_unmatched_after_bye() {
   if (!received_bye_) return;
-  const std::string theirs = "the group's end; it " + describe_unexpected();
+  const std::string theirs = std::string(name(Operation::leave)) + "; it " + describe_unexpected();
   if (!posted_.empty()) return events_.mismatched(posted_.begin()->second, theirs);
   if (!announced_.empty()) events_.mismatched(announced_.begin()->second, theirs);
 }

@@ -22,6 +22,8 @@
 #include "collectives/backends/mpi/library.h"
 #include "collectives/backends/mpi/messages.h"
 #include "collectives/backends/mpi/process.h"
+#include "collectives/backends/process_end.h"
+#include "collectives/backends/rank_status.h"
 #include "collectives/call/call.h"
 #include "collectives/call/route.h"
 #include "collectives/errors.h"
@@ -59,11 +61,10 @@ class MpiBackend : public Backend {
 };
 
 MpiLibrary& join_and_start(const GroupContext& context) {
-  const std::string stem = "joined";
   ask_store(context, [&](Store& store) {
-    store.set(context.prefix + stem + "/" + std::to_string(context.rank), "");
+    store.set(joined_key(context, context.rank), process_name() + " " + context.backend);
   });
-  wait_for_all_ranks(context, stem);  // MPI_Init waits for ever for a rank that does not call it
+  wait_for_all_ranks(context, kJoined);  // MPI_Init waits for ever for a rank that does not call it
   return start_mpi(context);
 }
 

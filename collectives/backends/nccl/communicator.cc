@@ -396,7 +396,7 @@ void NcclCommunicator::abort_handle(std::shared_ptr<void> owner) noexcept {
 }
 
 void NcclCommunicator::close() noexcept {
-  const std::string where = "at the group's end";
+  const std::string where = "leaving the group";
   try {
     {
       const std::lock_guard lock(handle_mutex_);

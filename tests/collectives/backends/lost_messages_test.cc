@@ -109,7 +109,7 @@ TEST_CASE("every open message with a rank that ends fails with the same error, w
 
 TEST_CASE("a message with a rank that left the group fails with that reason") {
   const auto ended = run_ranks(2, [](ProcessGroup& group) { lose_rank_1(group, Exit::leaves); });
-  check_failure({ended[0]}, ErrorKind::mismatch, {"but rank 1 is at the group's end"});
+  check_failure({ended[0]}, ErrorKind::mismatch, {"but rank 1 is at leaving the group"});
 }
 
 TEST_CASE("a receive fails whose announced message is of a rank that ended") {

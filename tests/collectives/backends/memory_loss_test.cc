@@ -133,7 +133,7 @@ TEST_CASE(
     const bool sent = root == 1 || &rank == &ended.front();
     CHECK(rank.output.empty() == (takes || !sent));
     if (takes || !sent) continue;
-    CHECK(contains(rank.output, "lost rank 1 in #2 the group's end: its connection ended"));
+    CHECK(contains(rank.output, "lost rank 1 in #2 leaving the group: its connection ended"));
     CHECK(contains(rank.output, "; rank 1 had not taken the data of " + call + "\n"));
   }
 }

@@ -139,7 +139,7 @@ TEST_CASE("a rank that sent to one that had left, and ends the group, prints tha
   INFO(ended[0].output + ended[1].output);
   CHECK(ended[0].code == 0);
   CHECK(contains(ended[0].output, "rank 0 is at #2 broadcast float64[1] from rank 0"));
-  CHECK(contains(ended[0].output, "rank 1 is at #2 the group's end"));
+  CHECK(contains(ended[0].output, "rank 1 is at #2 leaving the group"));
   CHECK(ended[1].code == 0);
   CHECK(ended[1].output.empty());
 }
@@ -193,11 +193,11 @@ TEST_CASE("a rank in a message fails by calls that differ, and says where it is,
   check_failure(ended, ErrorKind::mismatch, {"#1 barrier", "#1 all_reduce sum int32[1]"});
 }
 
-TEST_CASE("a rank that leaves early is reported as at the group's end, not as lost") {
+TEST_CASE("a rank that leaves early is reported as leaving the group, not as lost") {
   const auto ended = run_ranks(3, [](ProcessGroup& group) {
     if (group.rank() != 1) fail_for_good(group, [&] { group.barrier(); });
   });
-  check_failure({ended[0], ended[2]}, ErrorKind::mismatch, {"the group's end"});
+  check_failure({ended[0], ended[2]}, ErrorKind::mismatch, {"leaving the group"});
 }
 
 TEST_CASE("a rank that never makes the call ends the others' wait, and they name it",

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <csignal>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <poll.h>
 #include <span>
 #include <stdexcept>
@@ -13,9 +15,12 @@
 #include <unistd.h>
 #include <vector>
 
+#include "base/fd.h"
 #include "ddp/process_group.h"
+#include "ddp/record.h"
 #include "store/client.h"
 #include "tests/catch.h"
+#include "tests/collectives/failure/stuck_store.h"
 #include "tests/collectives/group/fail_for_good.h"
 #include "tests/collectives/ranks.h"
 #include "tests/contains.h"
@@ -246,6 +251,110 @@ TEST_CASE("a killed rank 0 is named even if it served the store") {
     INFO(ended.output);
     CHECK(ended.code == (rank == 0 ? 128 + 9 : failed(ErrorKind::peer_lost)));
     CHECK((rank == 0 || contains(ended.output, "rank 0")));
+  }
+}
+
+TEST_CASE("the others fail only when the process of a rank that left with an error has ended",
+          "[mpi][tcp][nodes]") {
+  const int size = is_over_mpi() ? 3 : GENERATE(2, 4);
+  const bool throws = GENERATE(false, true);
+  const bool receives = GENERATE(false, true);
+  const auto ended = run_ranks(
+      size,
+      [](bool by_exception, bool in_message) -> int {
+        static std::optional<ddprun::Fd> last;  // a process
+        try {
+          ProcessGroup group = join();
+          std::vector<int> processes(static_cast<std::size_t>(group.size()));
+          const int own = ::getpid();
+          group.all_gather(std::span(&own, 1), processes);
+          last.emplace(static_cast<int>(::syscall(SYS_pidfd_open, processes.back(), 0)));
+          group.barrier();
+          if (group.rank() + 1 < group.size()) {
+            in_message ? static_cast<void>(group.recv<int>(group.size() - 1)) : group.barrier();
+          }
+          if (by_exception) throw std::runtime_error("thrown by the program");
+        } catch (const ddp::Error& error) {
+          pollfd end{.fd = last->get(), .events = POLLIN, .revents = 0};
+          check(::poll(&end, 1, 0) == 1, std::string("it still runs: ") + error.what());
+          return 0;
+        } catch (const std::runtime_error&) {
+          std::this_thread::sleep_for(100ms);  // it takes some time to end
+          return 1;
+        }
+        static const struct Last {
+          ~Last() { std::this_thread::sleep_for(100ms); }
+        } slow_end;
+        return 7;
+      },
+      throws, receives);
+  for (const Ended& rank : ended) {
+    INFO(rank.output);
+    CHECK(!contains(rank.output, "wrong: "));
+  }
+  CHECK(ended.back().code == (throws ? 1 : 7));
+}
+
+TEST_CASE("a rank that ends with an error waits for no other, which may be busy") {
+  const Words command = rank_command([]() -> int {
+    ProcessGroup group = join();
+    if (group.rank() == 0) ::pause();
+    return 7;
+  });
+  const auto ended = run_ranks_but(0, 2, command, {{"DDP_TEST_JOIN_MS", "3600000"}});
+  INFO(ended[0].output);
+  CHECK(ended[0].code == 7);
+}
+
+TEST_CASE("a rank whose store never answers about a loss ends with the loss as the reason") {
+  const Words command = rank_command([] {
+    ProcessGroup group = join({.store = std::make_shared<StuckStore>()});
+    group.set_timeout(1h);
+    group.barrier();
+    if (group.rank() == 1) std::raise(SIGKILL);
+    group.barrier();
+  });
+  const auto ended = run_ranks(2, command, {{"DDP_TEST_JOIN_MS", "10000"}});
+  INFO(ended[0].output);
+  CHECK(ended[0].code == 124);
+  CHECK(contains(ended[0].output, "lost rank 1 in #2 barrier: its connection ended; the store"));
+}
+
+TEST_CASE("record() shows no calls of a rank that has only lost another") {
+  const auto ended = run_ranks(2, rank_command([] {
+                                 return ddp::record([] {
+                                   ProcessGroup group = join();
+                                   group.barrier();
+                                   if (group.rank() == 1) std::raise(SIGKILL);
+                                   group.barrier();
+                                   return 0;
+                                 });
+                               }));
+  INFO(ended[0].output);
+  CHECK(ended[0].code == 1);
+  CHECK(ended[0].output ==
+        "ddp::Error: ddp: rank 0 lost rank 1 in #2 barrier: its connection ended\n");
+}
+
+TEST_CASE("a stopped rank 0 is named by the others if it serves the store") {
+  const std::uint16_t port = unused_port();
+  const Words command = rank_command([](ProcessGroup& group) {
+    group.barrier();
+    if (group.rank() == 0) std::raise(SIGSTOP);
+    group.barrier();
+  });
+  std::vector<Rank> ranks;
+  for (int rank = 0; rank < 3; ++rank) {
+    Variables variables = place(rank, 3, port);
+    variables["TORCHELASTIC_USE_AGENT_STORE"] = "False";
+    variables.insert(kImpatient.begin(), kImpatient.end());
+    ranks.emplace_back(command, variables);
+  }
+  for (int rank = 1; rank < 3; ++rank) {
+    const Ended ended = ranks[static_cast<std::size_t>(rank)].wait();
+    INFO(ended.output);
+    CHECK(ended.code != 0);
+    CHECK(contains(ended.output, "rank 0 serves"));
   }
 }
 

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/backends/process_end.h"
+
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <system_error>
+#include <unistd.h>
+
+#include "base/fd.h"
+
+namespace ddp::internal {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// "KERNEL/pid:[4026531836]/"; empty: not known.
+std::string pid_namespace() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string kernel;
+  std::error_code error;
+  const auto numbers = std::filesystem::read_symlink("/proc/self/ns/pid", error);
+  if (!std::getline(file, kernel) || error) return "";
+  return kernel + "/" + numbers.string() + "/";
+}
+
+}  // namespace
+
+std::string process_name() {
+  return pid_namespace() + std::to_string(::getpid());
+}
+
+void wait_for_end(const std::string& process, std::chrono::milliseconds limit) {
+  const std::string here = pid_namespace();
+  if (here.empty() || !process.starts_with(here)) return;
+  const int pid = std::atoi(process.c_str() + here.size());
+  if (pid <= 0 || pid == ::getpid()) return;
+  const ddprun::Fd other(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (!other) return;  // it has ended
+  pollfd end = {other.get(), POLLIN, 0};
+  const auto deadline = Clock::now() + limit;
+  int rc = -1;
+  do {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+    rc = ::poll(&end, 1, static_cast<int>(left.count() > 0 ? left.count() : 0));
+  } while (rc < 0 && errno == EINTR);
+}
+
+}  // namespace ddp::internal
