@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
+#include <pthread.h>
+#include <sys/mman.h>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -10,6 +13,19 @@
 
 namespace ddp::internal {
 
+/// Whether there is room for the stack of one more thread: else that is why none can be started,
+/// whatever the error says.
+inline bool has_memory_for_stack() {
+  pthread_attr_t attributes;
+  std::size_t bytes = 0;
+  if (::pthread_getattr_default_np(&attributes) != 0) return true;
+  ::pthread_attr_getstacksize(&attributes, &bytes);
+  ::pthread_attr_destroy(&attributes);
+  void* const room = ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (room != MAP_FAILED) ::munmap(room, bytes);
+  return room != MAP_FAILED;
+}
+
 /// As ddprun's. Throws ddp::Error of kind system if there is no thread to be had.
 template <class Work>
 std::thread signal_masked_thread(Work work) {
@@ -18,7 +34,9 @@ std::thread signal_masked_thread(Work work) {
   } catch (const std::system_error& error) {
     throw Error(ErrorKind::system,
                 "ddp: cannot start a thread: " + error.code().message() +
-                    ": this user or container may have no more (ulimit -u, pids.max)");
+                    (has_memory_for_stack()
+                         ? ": this user or container may have no more (ulimit -u, pids.max)"
+                         : ": there is no memory for its stack (ulimit -v)"));
   }
 }
 

@@ -5,6 +5,9 @@
 #include <bit>
 #include <cerrno>
 #include <fcntl.h>
+#include <fstream>
+#include <limits>
+#include <string>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -27,9 +30,34 @@ bool may_file_be(std::size_t bytes) {
   return ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur >= bytes;
 }
 
+std::size_t page_size() {
+  static const auto size = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  return size;
+}
+
+std::size_t round_up(std::size_t bytes, std::size_t to) {
+  return (bytes + to - 1) / to * to;
+}
+
+std::size_t available_memory() {
+  std::ifstream file("/proc/meminfo");
+  std::size_t kib = 0;
+  bool is_known = false;
+  for (std::string name; file >> name;) {
+    std::size_t amount = 0;
+    if (name != "MemAvailable:" && name != "SwapFree:") continue;
+    is_known = (file >> amount) || is_known;
+    kib += amount;
+  }
+  return is_known ? kib << 10U : std::numeric_limits<std::size_t>::max();
+}
+
 bool take_memory(const ddprun::Fd& memory, off_t begin, std::size_t bytes) {
   constexpr std::size_t kStep = std::size_t{1} << 20;  // a signal makes the kernel begin it again
+  constexpr std::size_t kCheck = std::size_t{256} << 20;
   for (std::size_t at = 0; at < bytes; at += kStep) {
+    // Again and again: the other ranks take theirs at the same time.
+    if (bytes > kCheck && at % kCheck == 0 && bytes - at > available_memory()) return false;
     const auto length = static_cast<off_t>(std::min(kStep, bytes - at));
     int rc = 0;
     do {
@@ -78,7 +106,8 @@ bool ShmArena::has_cpu_for_each() const {
 std::size_t ShmArena::ring_at(int from, int to) const {
   const auto ring = static_cast<std::size_t>(from) * static_cast<std::size_t>(ranks_) +
                     static_cast<std::size_t>(to);
-  return bytes_of(ranks_) + ring * sizeof(ShmRingMemory);
+  const std::size_t page = page_size();
+  return round_up(bytes_of(ranks_), page) + ring * round_up(sizeof(ShmRingMemory), page);
 }
 
 std::size_t ShmArena::bytes() const {

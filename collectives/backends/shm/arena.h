@@ -16,8 +16,16 @@ namespace ddp::internal {
 /// also sends SIGXFSZ.
 bool may_file_be(std::size_t bytes);
 
-/// Takes pages for a part of the memory; false if there are none. Touching those that the kernel
-/// turns out not to have would end this process by SIGBUS.
+/// Of a page of memory; the least multiple of `to` that is not below `bytes`.
+std::size_t page_size();
+std::size_t round_up(std::size_t bytes, std::size_t to);
+
+/// Memory and swap that this host has left, as /proc/meminfo estimates it; else the greatest
+/// number.
+std::size_t available_memory();
+
+/// Takes pages for a part of the memory; false if there are none, or fewer left than that. Touching
+/// those that the kernel turns out not to have would end this process by SIGBUS.
 bool take_memory(const ddprun::Fd& memory, off_t begin, std::size_t bytes);
 
 /// Memory that processes share: the slots of their rounds, behind them room for a ring from each

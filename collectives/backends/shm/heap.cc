@@ -10,15 +10,9 @@
 namespace ddp::internal {
 namespace {
 
-constexpr std::size_t kPage = 4096;
-
-std::size_t round_up(std::size_t bytes, std::size_t to) {
-  return (bytes + to - 1) / to * to;
-}
-
 /// The pages that a region is aligned to: huge ones if it is as long as that.
 std::size_t page_of(std::size_t bytes) {
-  return bytes < kHugePage ? kPage : kHugePage;
+  return bytes < kHugePage ? page_size() : kHugePage;
 }
 
 /// As mmap() of memory that is shared, at an address that pages of that size can have.
@@ -56,7 +50,7 @@ class ShmRegion {
             int ranks, int rank)
       : memory_(std::move(memory)),
         begin_(begin),
-        bytes_(round_up(bytes, kPage)),
+        bytes_(round_up(bytes, page_size())),
         stride_(round_up(bytes, page_of(bytes))),
         ranks_(ranks),
         rank_(rank) {}

@@ -12,6 +12,7 @@
 
 #include "ddp/distributed_data_parallel.h"
 #include "tests/catch.h"
+#include "tests/collectives/limit_memory.h"
 #include "tests/collectives/ranks.h"
 
 using namespace ddprun::tests;
@@ -182,24 +183,36 @@ TEST_CASE("if one rank cannot map the memory of all, each has memory of its own"
   check_ranks(2, [](ProcessGroup& group) {
     constexpr std::size_t kBytes = std::size_t{256} << 20;
     group.barrier();
-    rlimit limit{};
-    check(::getrlimit(RLIMIT_AS, &limit) == 0, "getrlimit");
-    const rlimit before = limit;
-    std::size_t pages = 0;
-    std::ifstream("/proc/self/statm") >> pages;
     // Less than twice as much; what is left over is for malloc() in threads that begin meanwhile.
-    limit.rlim_cur = pages * 4096 + kBytes + kBytes / 4 * 3;
-    if (group.rank() == 1) check(::setrlimit(RLIMIT_AS, &limit) == 0, "setrlimit");
+    const std::optional<rlimit> before =
+        group.rank() == 1 ? std::optional(limit_memory(kBytes + kBytes / 4 * 3)) : std::nullopt;
     const int mapped = shared_mappings();
     const auto memory = group.allocate(kBytes);
     check(shared_mappings() == mapped, "memory is shared");
-    check(::setrlimit(RLIMIT_AS, &before) == 0, "setrlimit back");
+    if (before) check(::setrlimit(RLIMIT_AS, &*before) == 0, "setrlimit back");
     const std::span data(static_cast<float*>(memory.get()), kMost);
     fill(group.rank(), data);
     group.all_reduce(data);
     check_is(data, "all_reduce", [](std::size_t i) { return sum(2, i); });
     const auto next = group.allocate(kMost * sizeof(float));
     check(shared_mappings() == mapped + 1, "later memory is not shared");
+  });
+}
+
+TEST_CASE("memory that the host does not have is refused on every rank, and the group goes on",
+          "[tcp][nodes]") {
+  check_ranks(2, [](ProcessGroup& group) {
+    constexpr std::size_t kBytes = std::size_t{1} << 46;
+    try {
+      static_cast<void>(group.allocate(kBytes));
+      wrong("allocated");
+    } catch (const ddp::Error& error) {
+      const std::string text = error.what();
+      check(text.find(" has no memory left for allocate of " + std::to_string(kBytes) + " bytes") !=
+                text.npos,
+            text);
+    }
+    group.barrier();
   });
 }
 

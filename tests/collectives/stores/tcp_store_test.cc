@@ -12,6 +12,7 @@
 #include <boost/asio/ip/tcp.hpp>
 
 #include "tests/catch.h"
+#include "tests/collectives/limit_memory.h"
 #include "tests/collectives/ranks.h"
 #include "tests/collectives/stores/error_of.h"
 #include "tests/contains.h"
@@ -56,6 +57,17 @@ TEST_CASE("a store without a server is named with the system's error") {
   CHECK(error.kind() == ErrorKind::timed_out);
   CHECK(contains(error.what(), "ddp: cannot reach the store at 127.0.0.1:" + std::to_string(port)));
   CHECK(contains(error.what(), "Connection refused"));
+}
+
+TEST_CASE("a thread that has no memory for its stack is an error that names that limit") {
+  if (!kNeedsLittleMemory) return;
+  const auto ended = run_ranks(1, [] {
+    static_cast<void>(limit_memory(1 << 20));
+    TcpStore("127.0.0.1", 0, {.is_master = true});
+  });
+  INFO(ended[0].output);
+  CHECK(ended[0].code == failed(ErrorKind::system));
+  CHECK(contains(ended[0].output, "there is no memory for its stack (ulimit -v)"));
 }
 
 TEST_CASE("a port in use is an error") {
