@@ -70,7 +70,7 @@ std::string difference(const CheckpointReader& file, const std::vector<Buffer>& 
 /// Why the file at `path` cannot be loaded, and what is left if it is broken.
 std::string explain(const ddprun::Error& error, const std::string& path) {
   if (error.code != ddprun::Errc::protocol) return error.message;
-  const std::string previous = internal::previous_checkpoint(path);
+  const std::string previous = internal::previous_checkpoint(internal::target_of(path));
   const auto file = CheckpointReader::open(previous);
   if (!file || !*file || !(*file)->check()) {
     return error.message + "; remove it to start over";

@@ -20,6 +20,8 @@
 namespace ddp::internal {
 namespace {
 
+namespace fs = std::filesystem;
+
 using ddprun::Errc;
 using ddprun::Fd;
 using ddprun::os_error;
@@ -81,9 +83,14 @@ Result<> write_file(const std::string& fresh, const std::string& path,
   return fill_file(fd.get(), path, header, parts);
 }
 
+std::string folder_of(const std::string& path) {
+  const fs::path folder = fs::path(path).parent_path();
+  return folder.empty() ? "." : folder.string();
+}
+
 /// Names that were changed in it are on the disk, too.
 Result<> flush_folder_of(const std::string& path) {
-  const std::string folder = std::filesystem::absolute(path).parent_path();
+  const std::string folder = folder_of(path);
   const Fd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd) return os_error("cannot open " + folder, errno);
   // EINVAL: a file system that has nothing to flush.
@@ -116,11 +123,9 @@ std::optional<std::uint64_t> generation_of(std::string_view name, std::string_vi
 
 /// Removes the files of writers whose generation is not above this one, except `own`.
 void remove_new_files(const std::string& path, std::uint64_t generation, const std::string& own) {
-  namespace fs = std::filesystem;
-  const fs::path file = fs::absolute(path);
-  const std::string prefix = file.filename().string() + kNewFile;
+  const std::string prefix = fs::path(path).filename().string() + kNewFile;
   std::error_code error;
-  for (fs::directory_iterator entry(file.parent_path(), error), end; !error && entry != end;
+  for (fs::directory_iterator entry(folder_of(path), error), end; !error && entry != end;
        entry.increment(error)) {
     const fs::path name = entry->path().filename();
     const auto found = generation_of(name.native(), prefix);
@@ -159,6 +164,17 @@ Result<> replace(const std::string& path, const std::string& fresh, std::uint64_
 
 std::string previous_checkpoint(const std::string& path) {
   return path + ".previous";
+}
+
+std::string target_of(std::string path) {
+  constexpr int kMostLinks = 40;  // as in the kernel
+  for (int links = 0; links < kMostLinks; ++links) {
+    std::error_code error;
+    const fs::path target = fs::read_symlink(path, error);
+    if (error) break;
+    path = fs::path(path).parent_path() / target;
+  }
+  return path;
 }
 
 Result<std::optional<CheckpointReader>> CheckpointReader::open(const std::string& path) {
@@ -240,8 +256,9 @@ Result<> CheckpointReader::read_at(std::uint64_t offset, void* data, std::size_t
   return {};
 }
 
-Result<> write_checkpoint(const std::string& path, CheckpointHeader header,
+Result<> write_checkpoint(const std::string& name, CheckpointHeader header,
                           const std::vector<Buffer>& parts, bool keep_previous) {
+  const std::string path = target_of(name);
   header.parts.clear();
   for (const Buffer& part : parts) {
     header.parts.push_back({part.type, part.count, data_size(header)});

@@ -42,18 +42,22 @@ class CheckpointReader {
   CheckpointHeader header_;
 };
 
-/// The path of the previous checkpoint.
+/// The path of the previous checkpoint, beside the one at `path`.
 std::string previous_checkpoint(const std::string& path);
 
-/// Replaces the file atomically, and returns when it is on the disk. `header` has version and
-/// generation. `keep_previous`: keeps the old one as previous_checkpoint(path).
+/// The file that a symbolic link points to, whether it exists or not; else `path`.
+std::string target_of(std::string path);
+
+/// Replaces the file, or the one that a symbolic link of that name points to, atomically, and
+/// returns when it is on the disk. `header` has version and generation. `keep_previous`: keeps the
+/// old one as previous_checkpoint(path).
 ///
 /// A writer of an older generation neither replaces the file of a newer one nor changes it: each
 /// writes to a new file of its own, whose name has its generation, and looks at the generation of
 /// the file before it replaces it. A newer writer removes the files of older ones just before, so
 /// that they cannot take the file's place afterwards. Errors: system; closed (there is a file of a
 /// newer generation).
-ddprun::Result<> write_checkpoint(const std::string& path, CheckpointHeader header,
+ddprun::Result<> write_checkpoint(const std::string& name, CheckpointHeader header,
                                   const std::vector<Buffer>& parts, bool keep_previous);
 
 }  // namespace ddp::internal

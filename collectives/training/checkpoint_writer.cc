@@ -54,14 +54,20 @@ void CheckpointWriter::found_generation(std::uint64_t generation) {
 /// What failed; empty: nothing.
 std::string CheckpointWriter::write_file(const std::string& here, std::uint64_t version,
                                          const std::vector<Buffer>& parts) {
-  if (!is_whole_) {
-    const auto there = CheckpointReader::open(path_);
-    is_whole_ = there && *there && (*there)->check();
+  try {
+    if (!is_whole_) {
+      const auto there = CheckpointReader::open(path_);
+      is_whole_ = there && *there && (*there)->check();
+    }
+    const auto done =
+        write_checkpoint(path_, {.version = version, .generation = generation_}, parts, is_whole_);
+    is_whole_ = done || is_whole_;
+    return done ? "" : here + done.error().message;
+  } catch (const std::bad_alloc&) {  // the others wait for an answer
+    return here + "has no memory left to write " + path_;
+  } catch (const std::exception& thrown) {
+    return here + "cannot write " + path_ + ": " + thrown.what();
   }
-  const auto done =
-      write_checkpoint(path_, {.version = version, .generation = generation_}, parts, is_whole_);
-  is_whole_ = done || is_whole_;
-  return done ? "" : here + done.error().message;
 }
 
 void CheckpointWriter::write(ProcessGroup& group, std::uint64_t version,
@@ -99,12 +105,7 @@ Work CheckpointWriter::write_later(ProcessGroup& group, std::uint64_t version,
   const auto written = std::make_shared<Completion>();
   const auto write = [self = shared_from_this(), &own, version, copy, failed, written] {
     try {
-      std::string why = failed;
-      try {
-        if (copy) why = self->write_file(name_own(own), version, copy->parts);
-      } catch (const std::exception& thrown) {  // no memory: the others wait for an answer
-        why = name_own(own) + thrown.what();
-      }
+      const std::string why = copy ? self->write_file(name_own(own), version, copy->parts) : failed;
       check_succeeded(own, ErrorKind::system, why, 0);
       written->succeed();
     } catch (const Error& error) {

@@ -31,7 +31,8 @@ class CheckpointWriter;
 /// At every moment, and after any crash including a power failure, the file is a complete
 /// checkpoint, the old one or the new one. The previous checkpoint is kept as PATH.previous if the
 /// file system has hard links; a damaged file is never kept as that. What a crash leaves of a file
-/// that was being written, PATH.new-..., is removed by the next save().
+/// that was being written, PATH.new-..., is removed by the next save(). If PATH is a symbolic link,
+/// all of these are files beside the one that it points to.
 ///
 /// The state is a list of at most 65536 parts, each a buffer in host memory, with the same types
 /// and counts on every rank, when saved and when loaded. The file is a safetensors file, which

@@ -15,6 +15,7 @@
 #include "base/fd.h"
 #include "ddp/process_group.h"
 #include "tests/catch.h"
+#include "tests/collectives/limit_memory.h"
 #include "tests/collectives/stores/job_store.h"
 #include "tests/collectives/training/checkpoint_folder.h"
 #include "tests/contains.h"
@@ -78,6 +79,63 @@ TEST_CASE("a checkpoint that cannot be written fails on every rank and leaves th
                                                         (nowhere.path / "no/such.ckpt").string() +
                                                         ": No such file or directory"),
                  "no/such.ckpt");
+}
+
+TEST_CASE(
+    "all ranks throw the error of a rank 0 that cannot name the file, or has no memory for it") {
+  const CheckpointFolder folder;
+  fs::create_directory(folder.path / "gone");
+  const auto ended = run_ranks(
+      3,
+      [](ProcessGroup& group, const std::string& gone, const std::string& file) {
+        SavedState state;
+        ddp::Checkpoint(file).save(group, 1, state.parts());
+        fs::current_path(gone);
+        group.barrier();
+        if (group.rank() == 0) fs::remove(gone);
+        ddp::Checkpoint relative("state.ckpt");
+        for (int attempt = 0; attempt < 2; ++attempt) {
+          try {
+            attempt == 0 ? relative.save(group, 2, state.parts())
+                         : relative.isave(group, 2, state.parts()).wait();
+            wrong("saved");
+          } catch (const ddp::Error& error) {
+            std::printf("%s\n", error.what());
+          }
+        }
+        if (!kNeedsLittleMemory) return;
+        ddp::Checkpoint other(file);
+        if (group.rank() == 0) use_up_memory();
+        try {
+          other.save(group, 3, state.parts());
+          wrong("saved");
+        } catch (const ddp::Error& error) {
+          std::printf("%s\n", error.what());
+        }
+      },
+      (folder.path / "gone").string(), folder.file);
+  for (const Ended& rank : ended) {
+    INFO(rank.output);
+    CHECK(rank.code == 0);
+    const std::string cannot = "ddp: rank 0: cannot create state.ckpt: No such file or directory\n";
+    CHECK(contains(rank.output, cannot + cannot));
+    const std::string no_memory = "ddp: rank 0: has no memory left to write " + folder.file + "\n";
+    CHECK((!kNeedsLittleMemory || contains(rank.output, no_memory)));
+  }
+}
+
+TEST_CASE("a checkpoint whose name is a symbolic link is saved where that points to") {
+  const CheckpointFolder folder;
+  const fs::path there = folder.path / "there";
+  fs::create_directory(there);
+  fs::create_symlink("there/link", folder.file);
+  fs::create_symlink("state", there / "link");
+  folder.expect(2, "save:1 save:2 load", "loaded 2\n");
+  CHECK(fs::is_symlink(folder.file));
+  CHECK(fs::is_symlink(there / "link"));
+  CHECK(fs::is_regular_file(there / "state"));
+  fs::rename(there / "state.previous", there / "state");
+  folder.expect(2, "load", "loaded 1\n");
 }
 
 TEST_CASE("a checkpoint is written while the training changes what it has") {
