@@ -15,6 +15,7 @@
 #include "collectives/crash/crash_report.h"
 #include "collectives/crash/fatal_signal.h"
 #include "collectives/crash/throw_backtrace.h"
+#include "ddp/error.h"
 
 namespace ddp {
 namespace {
@@ -62,6 +63,11 @@ std::string describe_current(int causes = 0) {
   return text;
 }
 
+/// Whether the frame is of record(), or of what it takes to call a function: of no program's own.
+bool is_record(std::string_view line) {
+  return line.find("3ddp6record") != line.npos;
+}
+
 /// Whether the frame is of a function that throws: those further in are of the C++ runtime.
 bool is_throw(std::string_view line) {
   for (const char* name : {"(__cxa_throw+", "(__cxa_rethrow+", "(_ZSt17rethrow_exception"}) {
@@ -78,17 +84,29 @@ std::string text_of(const Backtrace& backtrace) {
   while (!rest.empty()) {
     const std::string_view line = rest.substr(0, rest.find('\n'));
     if (is_throw(line)) break;
-    text += ddprun::with_cxx_name(std::string(line)) + "\n";
+    if (!is_record(line)) text += ddprun::with_cxx_name(std::string(line)) + "\n";
     rest.remove_prefix(std::min(line.size() + 1, rest.size()));
   }
   return text;
 }
 
+/// Another rank has failed, and where this one waited for it says nothing of the cause.
+bool is_lost_peer() {
+  try {
+    throw;
+  } catch (const Error& error) {
+    return error.kind() == ErrorKind::peer_lost;
+  } catch (...) {
+    return false;
+  }
+}
+
 void report_current(const Backtrace& backtrace) {
   const bool is_first = internal::begin_crash_report();
   const std::string message = describe_current();
-  const std::string traceback =
-      "Traceback (most recent call last):\n" + text_of(backtrace) + message + "\n";
+  const std::string calls =
+      is_lost_peer() ? "" : "Traceback (most recent call last):\n" + text_of(backtrace);
+  const std::string traceback = calls + message + "\n";
   if (is_first) internal::write_crash_report(message, traceback);
   internal::print(traceback);
   if (is_first) internal::finish_crash_report();
