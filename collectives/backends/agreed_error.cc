@@ -131,12 +131,12 @@ std::optional<AgreedError> find_agreed_error(const GroupContext& context) {
 
 AgreedError without_store(const GroupContext& context, const std::string& sentence,
                           const Error& error) {
-  if (store_died_with_rank_0(context, error)) {
-    return {ErrorKind::peer_lost, sentence + ": lost rank 0, which served the store"};
-  }
-  return {ErrorKind::timed_out, sentence + ": " +
-                                    (context.rank_0_serves ? "rank 0 serves the store: " : "") +
-                                    plain_text(error)};
+  const bool is_lost = store_died_with_rank_0(context, error);
+  const std::string server = is_lost                 ? "lost rank 0, which served the store: "
+                             : context.rank_0_serves ? "rank 0 serves the store: "
+                                                     : "";
+  return {is_lost ? ErrorKind::peer_lost : ErrorKind::timed_out,
+          sentence + ": " + server + plain_text(error)};
 }
 
 Error to_error(const GroupContext& context, const std::string& where, const AgreedError& agreed) {

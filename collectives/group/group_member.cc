@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/group/group_member.h"
 
+#include <chrono>
 #include <cstddef>
+#include <future>
 #include <limits>
 #include <new>
 #include <optional>
@@ -16,6 +18,10 @@
 
 namespace ddp::internal {
 namespace {
+
+/// How long a process that ends with an error waits for others that end, too, and may still need
+/// its data: for all of its groups together.
+constexpr std::chrono::seconds kLastMoment{1};
 
 std::shared_ptr<FailureBroadcast> make_broadcast(const GroupContext& context,
                                                  const std::weak_ptr<Watchdog>& watchdog) {
@@ -171,7 +177,8 @@ void GroupMember::leave() {
   if (context.size == 1) return;
   std::shared_ptr<Backend> kept = std::move(backend);
   const std::weak_ptr<Backend> left = kept;
-  auto wait_for_others = [kept = std::move(kept), calls = calls]() mutable {
+  const auto over = std::make_shared<std::promise<void>>();
+  auto wait_for_others = [kept = std::move(kept), calls = calls, over]() mutable {
     try {
       const auto call = calls->begin({.operation = Operation::leave});
       if (const auto error = kept->leave()) calls->answer(*error);
@@ -181,8 +188,12 @@ void GroupMember::leave() {
     }
     calls->end_watch();
     kept.reset();
+    over->set_value();
   };
-  auto give_up = [left, text = calls_under_way(), timeout = calls->limit()] {
+  const auto is_over = over->get_future().share();
+  auto give_up = [left, is_over, text = calls_under_way(), timeout = calls->limit()] {
+    static const auto deadline = std::chrono::steady_clock::now() + kLastMoment;
+    if (is_over.wait_until(deadline) == std::future_status::ready) return;
     const auto alive = left.lock();
     if (!alive) return;
     const AbortLimit limit(text, timeout);

@@ -61,8 +61,9 @@ struct GroupMember {
   void give_up(const std::string& why);
 
   /// Waits for the other ranks in the background, and closes the connections then. After a failure,
-  /// during an exception that was thrown since this was made, or once the process exits with
-  /// another code than 0, aborts instead. Nothing but the destructor may be called afterwards.
+  /// or during an exception that was thrown since this was made, aborts instead; so it does a second
+  /// after the process began to exit with another code than 0. Nothing but the destructor may be
+  /// called afterwards.
   void leave();
 
  private:
