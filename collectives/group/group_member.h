@@ -61,9 +61,9 @@ struct GroupMember {
   void give_up(const std::string& why);
 
   /// Waits for the other ranks in the background, and closes the connections then. After a failure,
-  /// or during an exception that was thrown since this was made, aborts instead; so it does a second
-  /// after the process began to exit with another code than 0. Nothing but the destructor may be
-  /// called afterwards.
+  /// or during an exception that was thrown since this was made, aborts instead; so it does a
+  /// second after the process began to exit with another code than 0. Nothing but the destructor
+  /// may be called afterwards.
   void leave();
 
  private:

@@ -17,8 +17,8 @@ namespace ddp {
 
 /// How the elements of all ranks are combined. Integers wrap around, as unsigned ones do in C++.
 /// Floating-point types of 8 and 16 bits are combined in float32 and rounded once, at the end (by
-/// nccl on a device: at each step). The min and max of numbers and NaN are NaN;
-/// of nccl on a device: as NCCL has it.
+/// nccl on a device: at each step). The min and max of numbers and NaN are
+/// NaN (by nccl on a device: as NCCL has it).
 enum class ReduceOp {
   sum,  ///< of numbers: not of bool
   avg,  ///< the sum divided by the number of ranks; not of integers
