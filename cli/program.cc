@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <fcntl.h>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 #include <sys/stat.h>
 #include <system_error>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "cli/pages.h"
 #include "cli/usage_error.h"
 
 namespace ddprun::cli {
@@ -20,7 +22,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kRunByPython = " (without --no_python, python3 runs it)";
-constexpr size_t kShortestTypo = 3;  // a shorter name is close to any
+constexpr size_t kShortestTypo = 3;          // a shorter name is close to any
+constexpr const char* kVersion = "version";  // a flag of ddprun, and a command of others
 
 /// 0 when `path` is a file that we may execute, otherwise an errno.
 int executable_error(const std::string& path) {
@@ -111,20 +114,56 @@ Error refused(const std::string& path, int error_number) {
               advice(path, error_number)};
 }
 
+/// The closest command of ddprun itself, or else the closest program. Of two that are equally close
+/// the command is meant.
+std::optional<std::string> closest_command(const std::string& name,
+                                           const std::vector<std::string>& directories) {
+  std::vector<std::string> names = {kVersion};
+  for (const CommandName& command : command_names()) names.emplace_back(command.name);
+  const std::vector<std::string> own = names;
+  for (const std::string& directory : directories) append_files(directory, is_program, names);
+  std::sort(names.begin() + static_cast<std::ptrdiff_t>(own.size()), names.end());
+  const std::optional<std::string> closest = suggest(name, names);
+  if (closest == kVersion) return "ddprun --version";
+  const bool is_own = closest && std::find(own.begin(), own.end(), *closest) != own.end();
+  return is_own ? "ddprun " + *closest : closest;
+}
+
 Error missing_command(const std::string& name, const std::vector<std::string>& directories) {
   const std::string sentence = "cannot run " + name + ": not found in PATH";
   const std::string here = "./" + name;
-  if (executable_error(here) == 0) return {Errc::not_found, sentence + in_brackets(here)};
-  if (executable_error(here) == EISDIR) return refused(name, EISDIR);
+  const int here_error = executable_error(here);
+  if (here_error == 0) return {Errc::not_found, sentence + in_brackets(here)};
+  if (here_error == EISDIR) return refused(name, EISDIR);
   if (is_readable_script(name)) return {Errc::not_found, sentence + std::string(kRunByPython)};
+  if (const std::string how = advice(here, here_error); !how.empty()) {
+    return {Errc::not_found, sentence + ", and " + here + " is not executable" + how};
+  }
   if (is_readable_script(name + ".py")) {
     return {Errc::not_found, sentence + in_brackets(name + ".py")};
   }
   if (name.size() < kShortestTypo) return {Errc::not_found, sentence};
-  std::vector<std::string> names;
-  for (const std::string& directory : directories) append_files(directory, is_program, names);
-  std::sort(names.begin(), names.end());
-  return {Errc::not_found, sentence + suggestion_or_advice(name, suggest(name, names))};
+  return {Errc::not_found,
+          sentence + suggestion_or_advice(name, closest_command(name, directories))};
+}
+
+/// The kernel, or env, would look for an interpreter whose name ends with a carriage return.
+bool has_windows_shebang(const std::string& path) {
+  constexpr std::streamsize kMostRead = 256;  // as much as the kernel reads
+  std::string head(kMostRead, '\0');
+  std::ifstream file(path, std::ios::binary);
+  file.read(head.data(), kMostRead);
+  head.resize(static_cast<size_t>(file.gcount()));
+  return head.starts_with("#!") && head.find("\r\n") < head.find('\n');
+}
+
+/// An executable file, unless the kernel could only fail to run it.
+Result<std::string> runnable(std::string path) {
+  if (!has_windows_shebang(path)) return path;
+  return Error{Errc::not_executable,
+               "cannot run " + path +
+                   ": its lines end as on Windows (CRLF), which leaves its first " +
+                   "line without an interpreter (dos2unix " + shell_word(path) + " mends that)"};
 }
 
 }  // namespace
@@ -144,7 +183,7 @@ Result<std::string> find_program(const std::string& name, const std::string& sea
   if (name.empty()) return Error{Errc::not_found, "cannot run '': the program's name is empty"};
   if (name.find('/') != std::string::npos) {
     const int error_number = executable_error(name);
-    if (error_number == 0) return name;
+    if (error_number == 0) return runnable(name);
     return is_missing(error_number) ? missing_file(name, is_program) : refused(name, error_number);
   }
   const std::vector<std::string> directories = split_path(search_path);
@@ -152,7 +191,7 @@ Result<std::string> find_program(const std::string& name, const std::string& sea
   for (const std::string& directory : directories) {
     const std::string path = directory + "/" + name;
     const int error_number = executable_error(path);
-    if (error_number == 0) return path;
+    if (error_number == 0) return runnable(path);
     if (!is_missing(error_number) && error_number != EISDIR && !refusal &&
         access(path.c_str(), F_OK) == 0) {
       refusal = refused(path, error_number);

@@ -91,10 +91,7 @@ std::string interpreter_of(const std::string& program) {
 std::string missing_interpreter(const std::string& program) {
   const std::string interpreter = interpreter_of(program);
   const std::string sentence = " (the file exists, but its interpreter does not";
-  if (interpreter.empty()) return sentence + ")";
-  return sentence + ": " + printable(interpreter) +
-         (interpreter.ends_with('\r') ? "; the lines end as on Windows: dos2unix mends that)"
-                                      : ")");
+  return sentence + (interpreter.empty() ? ")" : ": " + printable(interpreter) + ")");
 }
 
 Error exec_error(const std::string& program, int failure) {

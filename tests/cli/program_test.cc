@@ -34,9 +34,10 @@ class TemporaryDirectory {
     fs::remove_all(root_);
   }
 
-  void add(const std::string& path, bool executable) const {
+  void add(const std::string& path, bool executable,
+           const std::string& text = "#!/bin/sh\n") const {
     fs::create_directories((root_ / path).parent_path());
-    std::ofstream(root_ / path) << "#!/bin/sh\n";
+    std::ofstream(root_ / path) << text;
     if (executable) fs::permissions(root_ / path, fs::perms(0755));
   }
   std::string path(const std::string& name) const { return (root_ / name).string(); }
@@ -126,6 +127,55 @@ TEST_CASE("a command that is not in PATH is searched in the current directory") 
   check_refused("exc", here.path("bin"), 127,
                 "cannot run exc: not found in PATH (did you mean exc.py?)");
   check_refused("ey", here.path("bin"), 127, "cannot run ey: not found in PATH");
+}
+
+TEST_CASE("a file of the current directory that is not executable is named with what permits it") {
+  TemporaryDirectory here;
+  here.add("plain", false);
+  here.add("app.pyz", false);
+  here.add("bin/splain", true);
+
+  check_refused("plain", here.path("bin"), 127,
+                "cannot run plain: not found in PATH, and ./plain is not executable (chmod +x "
+                "./plain permits it; a Python program: ddprun python3 -u ./plain)");
+  check_refused("app.pyz", here.path("bin"), 127,
+                "cannot run app.pyz: not found in PATH, and ./app.pyz is not executable (chmod +x "
+                "./app.pyz permits it; a Python program: ddprun python3 -u ./app.pyz)");
+}
+
+TEST_CASE("a mistyped command of ddprun is suggested before a program that is as close") {
+  TemporaryDirectory here;
+  here.add("bin/statuz", true);
+  here.add("bin/versionx", true);
+  const auto suggests = [&](const std::string& name, const std::string& meant) {
+    check_refused(name, here.path("bin"), 127,
+                  "cannot run " + name + ": not found in PATH (did you mean " + meant + "?)");
+  };
+  suggests("stauts", "ddprun status");
+  suggests("statu", "ddprun status");
+  suggests("statuzz", "statuz");
+  suggests("hlep", "ddprun help");
+  suggests("version", "ddprun --version");
+  suggests("docter", "ddprun doctor");
+}
+
+TEST_CASE("a script with lines as on Windows is refused before it is started") {
+  TemporaryDirectory here;
+  here.add("bin/train", true, "#!/usr/bin/env python3\r\nprint(1)\r\n");
+  const std::string why =
+      ": its lines end as on Windows (CRLF), which leaves its first line without an interpreter "
+      "(dos2unix ";
+
+  check_refused("bin/train", "", 126, "cannot run bin/train" + why + "bin/train mends that)");
+  check_refused(
+      "train", here.path("bin"), 126,
+      "cannot run " + here.path("bin/train") + why + here.path("bin/train") + " mends that)");
+  here.add("bin/other", true, "#!/bin/sh\necho 'a\r\n'\n");
+  CHECK(must(cli::find_program("bin/other", "")) == "bin/other");
+  here.add("bin/binary", true,
+           "\x7f"
+           "ELF\r\n");
+  CHECK(must(cli::find_program("bin/binary", "")) == "bin/binary");
 }
 
 TEST_CASE("a file that cannot be executed exits with 126") {
