@@ -61,7 +61,7 @@ void add(ask::GpuStatus& gpu, const launcher::GpuUse& use) {
 /// Adds what the driver says of the GPUs of this name, which may be several: "0,1".
 void add_uses(ask::GpuStatus& gpu, const GpuWatch::Uses& uses) {
   int count = 0;
-  for (const std::string& name : launcher::parse_visible_devices(gpu.names)) {
+  for (const std::string& name : launcher::parse_visible_devices(gpu.names).names) {
     const auto use = uses.find(name);
     if (use == uses.end()) continue;
     add(gpu, use->second);

@@ -133,10 +133,18 @@ Result<> resolve_port(RawOptions& raw, Mode mode) {
       " means any free port, which other nodes cannot know: give a port from 1 to 65535");
 }
 
-/// The node's GPUs, as CUDA_VISIBLE_DEVICES names them. `exact`: their number matters.
-std::vector<std::string> node_devices(const char* visible, bool exact, const Host& host) {
-  if (visible != nullptr) return launcher::parse_visible_devices(visible);
-  return host.devices(exact ? launcher::DeviceSearch::exact : launcher::DeviceSearch::quick);
+/// The node's GPUs, as CUDA_VISIBLE_DEVICES names them. `counted`: they decide how many workers
+/// there are, which a list for another host must not. `exact`: their number matters.
+launcher::VisibleDevices node_devices(const char* visible, bool counted, bool exact,
+                                      const Host& host) {
+  using launcher::DeviceSearch;
+  if (visible == nullptr) {
+    return {host.devices(exact ? DeviceSearch::exact : DeviceSearch::quick), ""};
+  }
+  launcher::VisibleDevices listed = launcher::parse_visible_devices(visible);
+  if (!counted || listed.names.empty()) return listed;
+  const size_t gpus = host.devices(DeviceSearch::quick).size();
+  return launcher::present_devices(std::move(listed), gpus);
 }
 
 int count_workers(LocalSize size, int gpus, const Host& host) {
@@ -278,18 +286,24 @@ Result<> resolve_workers(RawOptions& raw, const Host& host) {
   }
   const bool divided = isolate || job.virtual_local_rank;  // no two workers share a GPU
   const bool is_counted = kind != LocalSize::Kind::number && kind != LocalSize::Kind::cpu;
-  const bool exact = divided || is_counted;
   const char* visible = agent::find_variable(host.environment, kVisibleDevices);
-  job.devices = node_devices(visible, exact, host);
+  launcher::VisibleDevices devices = node_devices(visible, is_counted, divided || is_counted, host);
+  job.devices = std::move(devices.names);
   const int gpus = static_cast<int>(job.devices.size());
-  const std::string because =
-      visible ? std::string(" (") + kVisibleDevices + "=" + visible + ")" : "";
+  const std::string list = visible ? std::string(kVisibleDevices) + "=" + printable(visible) : "";
+  const std::string why = devices.problem.empty() ? list : list + ": " + devices.problem;
+  const std::string because = why.empty() ? "" : " (" + why + ")";
 
   if (kind == LocalSize::Kind::gpu && gpus == 0) {
-    return usage_error("--nproc_per_node gpu needs a GPU, and this host has none" + because +
+    return usage_error("--nproc_per_node gpu needs a GPU, and " +
+                       (visible ? "CUDA sees no GPU here" + because : "this host has none") +
                        ": give a number of workers, or gpu-or-1");
   }
   job.local_size = count_workers(raw.local_size, gpus, host);
+  if (is_counted && !devices.problem.empty()) {
+    job.warnings.push_back(why + "; CUDA sees " + count_text(gpus, "GPU") + ", so this node has " +
+                           count_text(job.local_size, "worker"));
+  }
   if (divided && gpus < job.local_size) {
     return usage_error(
         std::string(isolate ? "--gpu_bind isolate" : "--virtual_local_rank") +

@@ -3,11 +3,15 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <set>
 #include <system_error>
+#include <utility>
 
+#include "base/text.h"
 #include "launcher/nvml.h"
 
 namespace ddprun::launcher {
@@ -16,6 +20,18 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kDriverList = "/proc/driver/nvidia/gpus";  // entries are PCI addresses
+
+/// Of an entry of CUDA_VISIBLE_DEVICES; CUDA ignores what follows the digits.
+std::optional<size_t> index_of(std::string_view entry) {
+  size_t index = 0;
+  const auto read = std::from_chars(entry.data(), entry.data() + entry.size(), index);
+  if (read.ec != std::errc()) return std::nullopt;
+  return index;
+}
+
+bool is_uuid(std::string_view entry) {
+  return entry.starts_with("GPU-") || entry.starts_with("MIG-");
+}
 
 std::vector<std::string> entries(const fs::path& directory) {
   std::vector<std::string> names;
@@ -142,19 +158,39 @@ std::optional<int> node_of(const Gpu& gpu, const std::string& root) {
 
 }  // namespace
 
-std::vector<std::string> parse_visible_devices(std::string_view list) {
-  std::vector<std::string> devices;
+VisibleDevices parse_visible_devices(std::string_view list) {
+  VisibleDevices visible;
+  std::set<std::string> seen;
   for (;;) {
     const size_t comma = list.find(',');
     std::string_view entry = list.substr(0, comma);
     while (!entry.empty() && entry.front() == ' ') entry.remove_prefix(1);
     while (!entry.empty() && entry.back() == ' ') entry.remove_suffix(1);
     // Slurm writes NoDevFiles for a job without GPUs; CUDA ignores it as an unknown name.
-    if (entry.empty() || entry == "-1" || entry == "NoDevFiles") return devices;
-    devices.emplace_back(entry);
-    if (comma == std::string_view::npos) return devices;
+    if (entry.empty() || entry == "-1" || entry == "NoDevFiles") return visible;
+    const std::optional<size_t> index = index_of(entry);
+    if (!index && !is_uuid(entry)) {
+      visible.problem = "'" + printable(entry) + "' names no GPU";
+      return visible;
+    }
+    const std::string name(entry);
+    if (!seen.insert(index ? std::to_string(*index) : name).second) {
+      return {{}, "it names " + name + " twice"};
+    }
+    visible.names.push_back(name);
+    if (comma == std::string_view::npos) return visible;
     list.remove_prefix(comma + 1);
   }
+}
+
+VisibleDevices present_devices(VisibleDevices visible, size_t gpus) {
+  if (gpus == 0 && !visible.names.empty()) return {{}, "this host has no GPU"};
+  const auto absent = std::ranges::find_if(
+      visible.names, [&](const std::string& name) { return index_of(name).value_or(0) >= gpus; });
+  if (absent == visible.names.end()) return visible;
+  visible.problem = "this host has no GPU " + *absent;
+  visible.names.erase(absent, visible.names.end());
+  return visible;
 }
 
 std::vector<std::string> find_devices(DeviceSearch search, const std::string& root,

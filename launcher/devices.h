@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,9 +15,19 @@ enum class DeviceSearch {
   exact,  ///< with NVML if it can be loaded: tens of milliseconds; lists what CUDA would see
 };
 
-/// The entries of a CUDA_VISIBLE_DEVICES list as CUDA reads it: indices, GPU-... or MIG-... names,
-/// up to the first one that is empty or "-1".
-std::vector<std::string> parse_visible_devices(std::string_view list);
+/// The GPUs that CUDA takes of a CUDA_VISIBLE_DEVICES list.
+struct VisibleDevices {
+  std::vector<std::string> names;  ///< indices, GPU-... or MIG-... names
+  std::string problem;             ///< why CUDA does not take all entries; empty: nothing is wrong
+};
+
+/// The entries of the list up to the first one that names no GPU, or hides the rest ("-1"). If an
+/// entry is there twice, CUDA takes none.
+VisibleDevices parse_visible_devices(std::string_view list);
+
+/// The part of `visible` that a machine with `gpus` GPUs has: up to the first index that is too
+/// high.
+VisibleDevices present_devices(VisibleDevices visible, size_t gpus);
 
 /// All GPUs of this machine, as CUDA_VISIBLE_DEVICES names them: "0", "1", ... If a GPU is in MIG
 /// mode, an exact search returns UUIDs: those of the MIG instances and of the GPUs without MIG.

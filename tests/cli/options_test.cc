@@ -174,17 +174,41 @@ TEST_CASE("workers can be counted by GPUs and CPUs") {
         "gpu-or-1");
 }
 
-TEST_CASE("an inherited list of devices is the node's GPUs, and the machine is not searched") {
-  cli::Host on = host({"CUDA_VISIBLE_DEVICES=GPU-a,MIG-b,7"});
-  on.devices = [](launcher::DeviceSearch) -> std::vector<std::string> {
-    FAIL("the machine was searched");
-    return {};
-  };
-
+TEST_CASE("an inherited list of devices is the node's GPUs, as far as this host has them") {
+  const std::vector<std::string> eight = {"0", "1", "2", "3", "4", "5", "6", "7"};
+  const cli::Host on = host({"CUDA_VISIBLE_DEVICES=GPU-a,MIG-b,7"}, eight);
   const agent::JobSpec spec = job({"--nproc_per_node", "gpu", "train"}, on);
-
   CHECK(spec.local_size == 3);
   CHECK(spec.devices == std::vector<std::string>{"GPU-a", "MIG-b", "7"});
+  CHECK(spec.warnings.empty());
+
+  const cli::Host other = host({"CUDA_VISIBLE_DEVICES=0,1,7"});
+  CHECK(job({"--nproc_per_node", "gpu", "train"}, other).local_size == 2);
+  CHECK(job({"--nproc_per_node", "gpu", "train"}, other).warnings ==
+        std::vector<std::string>{"CUDA_VISIBLE_DEVICES=0,1,7: this host has no GPU 7; CUDA sees 2 "
+                                 "GPUs, so this node has 2 workers"});
+  // A number of workers is the user's, and so is the list.
+  CHECK(job({"--nproc_per_node", "3", "train"}, other).devices.size() == 3);
+  CHECK(job({"--nproc_per_node", "3", "train"}, other).warnings.empty());
+}
+
+TEST_CASE("an inherited list of devices starts no workers on a host without GPUs") {
+  const cli::Host stale = host({"CUDA_VISIBLE_DEVICES=2,4,7"}, {});
+  CHECK(refusal({"--nproc_per_node", "gpu", "train"}, stale) ==
+        "--nproc_per_node gpu needs a GPU, and CUDA sees no GPU here (CUDA_VISIBLE_DEVICES=2,4,7: "
+        "this host has no GPU): give a number of workers, or gpu-or-1");
+  CHECK(job({"--nproc_per_node", "auto", "train"}, stale).local_size == 4);
+  CHECK(job({"--nproc_per_node", "auto", "train"}, stale).warnings.size() == 1);
+  CHECK(job({"--nproc_per_node", "gpu-or-1", "train"}, stale).local_size == 1);
+  CHECK(refusal({"--nproc_per_node", "gpu", "train"}, host({"CUDA_VISIBLE_DEVICES=all"})) ==
+        "--nproc_per_node gpu needs a GPU, and CUDA sees no GPU here (CUDA_VISIBLE_DEVICES=all: "
+        "'all' "
+        "names no GPU): give a number of workers, or gpu-or-1");
+  CHECK(refusal({"--nproc_per_node", "gpu", "train"}, host({"CUDA_VISIBLE_DEVICES=0,0"})) ==
+        "--nproc_per_node gpu needs a GPU, and CUDA sees no GPU here (CUDA_VISIBLE_DEVICES=0,0: it "
+        "names 0 twice): give a number of workers, or gpu-or-1");
+  CHECK(job({"--nproc_per_node", "auto", "train"}, host({"CUDA_VISIBLE_DEVICES="}, {}))
+            .warnings.empty());
 }
 
 TEST_CASE("the machine is searched thoroughly only when the number of GPUs matters") {

@@ -67,6 +67,10 @@ class Machine {
   std::string root_;
 };
 
+Strings visible(const char* list) {
+  return parse_visible_devices(list).names;
+}
+
 /// The GPUs that the fake of NVML (fake_nvml.cc) reports: a word for each.
 void nvml_reports(const char* gpus) {
   setenv("FAKE_NVML", gpus, 1);
@@ -74,18 +78,44 @@ void nvml_reports(const char* gpus) {
 
 }  // namespace
 
-TEST_CASE("a list of visible devices is split, but its entries are not parsed") {
-  CHECK(parse_visible_devices("0,1") == Strings{"0", "1"});
-  CHECK(parse_visible_devices("GPU-5a3c, MIG-77 ,03") == Strings{"GPU-5a3c", "MIG-77", "03"});
+TEST_CASE("a list of visible devices is split, and its entries are passed on unchanged") {
+  CHECK(visible("0,1") == Strings{"0", "1"});
+  CHECK(visible("GPU-5a3c, MIG-77 ,03") == Strings{"GPU-5a3c", "MIG-77", "03"});
 }
 
 TEST_CASE("a list of visible devices ends where CUDA stops reading it") {
-  CHECK(parse_visible_devices("").empty());
-  CHECK(parse_visible_devices("-1").empty());
-  CHECK(parse_visible_devices("NoDevFiles").empty());
-  CHECK(parse_visible_devices("2,-1,3") == Strings{"2"});
-  CHECK(parse_visible_devices("2,,3") == Strings{"2"});
-  CHECK(parse_visible_devices("2,") == Strings{"2"});
+  for (const char* list : {"", "-1", "NoDevFiles", "2,-1,3", "2,,3", "2,"}) {
+    INFO(list);
+    CHECK(visible(list) == (*list == '2' ? Strings{"2"} : Strings()));
+    CHECK(parse_visible_devices(list).problem.empty());  // the user means that
+  }
+  CHECK(visible("all").empty());
+  CHECK(parse_visible_devices("all").problem == "'all' names no GPU");
+  CHECK(visible("4,3,two,one") == Strings{"4", "3"});
+  CHECK(parse_visible_devices("4,3,two,one").problem == "'two' names no GPU");
+}
+
+TEST_CASE("of a list that names a GPU twice CUDA takes none") {
+  for (const char* list : {"0,0", "0,1,2,1", "1,01", "GPU-5a,GPU-5a"}) {
+    INFO(list);
+    CHECK(visible(list).empty());
+    CHECK(parse_visible_devices(list).problem.starts_with("it names "));
+  }
+  CHECK(visible("0,-1,0") == Strings{"0"});
+}
+
+TEST_CASE("a list for another machine ends at the first GPU that is not here") {
+  const auto present = [](const char* list, size_t gpus) {
+    return present_devices(parse_visible_devices(list), gpus);
+  };
+  CHECK(present("2,4,7", 8).names == Strings{"2", "4", "7"});
+  CHECK(present("2,4,7", 8).problem.empty());
+  CHECK(present("2,4,7", 4).names == Strings{"2"});
+  CHECK(present("2,4,7", 4).problem == "this host has no GPU 4");
+  CHECK(present("GPU-5a3c,1", 2).names == Strings{"GPU-5a3c", "1"});
+  CHECK(present("GPU-5a3c", 0).names.empty());
+  CHECK(present("2,4,7", 0).problem == "this host has no GPU");
+  CHECK(present("", 0).problem.empty());
 }
 
 TEST_CASE("a machine without a driver has no GPUs, and NVML is not loaded") {
