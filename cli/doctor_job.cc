@@ -17,12 +17,13 @@ constexpr std::chrono::seconds kJoinTimeout{60};
 
 constexpr const char* kDefaultTemporary = "/tmp";
 
-/// Errors: usage (this node could not run the program).
-Result<> look_up_program(RawOptions& raw, std::vector<std::string> command, const Host& host,
-                         doctor::Order& order) {
+/// What keeps this node from running the program goes into the order.
+void look_up_program(RawOptions& raw, std::vector<std::string> command, const Host& host,
+                     doctor::Order& order) {
   const std::string name = command.empty() ? "" : command.front();
   if (!command.empty()) {
-    if (const Result<> found = resolve_program(raw, std::move(command), host); !found) return found;
+    const Result<> found = resolve_program(raw, std::move(command), host);
+    if (!found) order.problem = found.error().message;
   }
   const agent::JobSpec& job = raw.job;
   const bool is_python = job.own_arguments > 1;  // its words come before
@@ -33,7 +34,8 @@ Result<> look_up_program(RawOptions& raw, std::vector<std::string> command, cons
     order.python = *python;
   }
   if (!name.empty() && !raw.module) order.program = is_python ? name : job.program;
-  return resolve_workers(raw, host);
+  const Result<> counted = resolve_workers(raw, host);
+  if (!counted) order.workers_problem = counted.error().message;
 }
 
 std::vector<std::string> folders(const RawOptions& raw, const Host& host) {
@@ -49,9 +51,9 @@ std::vector<std::string> folders(const RawOptions& raw, const Host& host) {
 Result<doctor::Job> doctor_job(RawOptions raw, std::vector<std::string> command, const Host& host) {
   if (raw.dry_run) return usage_error("--dry_run is not for ddprun doctor, which runs no program");
   doctor::Order order;
-  if (const Result<> found = look_up_program(raw, std::move(command), host, order); !found) {
-    order.problem = found.error().message;
-  }
+  look_up_program(raw, std::move(command), host, order);
+  order.gives_gloo_interface =
+      agent::find_variable(host.environment, "GLOO_SOCKET_IFNAME") != nullptr;
   order.folders = folders(raw, host);
   order.devices = raw.job.devices;
   order.workers = raw.job.local_size;

@@ -12,14 +12,16 @@ namespace ddprun::doctor {
 
 /// The checks that the user's flags ask for on a node.
 struct Order {
-  std::string problem;               ///< why the program cannot run here; empty: it can
-  std::string program;               ///< the file of the user's program; empty: none is given
-  std::string python;                ///< the interpreter; empty: the program needs none
-  std::vector<std::string> folders;  ///< where files will be written
-  std::vector<std::string> devices;  ///< the node's GPUs
-  int workers = 1;                   ///< on this node
-  bool json = false;                 ///< report in JSON
-  bool bench = false;                ///< load the network
+  std::string problem;                ///< why the program cannot run here; empty: it can
+  std::string workers_problem;        ///< why their number is unknown or too high; empty: it is not
+  std::string program;                ///< the file of the user's program; empty: none is given
+  std::string python;                 ///< the interpreter; empty: the program needs none
+  std::vector<std::string> folders;   ///< where files will be written
+  std::vector<std::string> devices;   ///< the node's GPUs
+  int workers = 1;                    ///< on this node
+  bool gives_gloo_interface = false;  ///< the user sets GLOO_SOCKET_IFNAME; else ddprun may
+  bool json = false;                  ///< report in JSON
+  bool bench = false;                 ///< load the network
 };
 
 /// A network interface with one of its addresses.
@@ -55,9 +57,10 @@ struct Facts {
 
   // Should be the same on every node: "torch" to "2.4.0". Absent where a node has none.
   std::map<std::string, std::string> traits;
-  std::map<std::string, std::string> variables;  ///< NCCL_*, CUDA_* and the like
+  std::map<std::string, std::string> variables;  ///< the user's NCCL_*, CUDA_* and the like
 
-  std::string problem;  ///< as in Order
+  std::string problem;          ///< as in Order
+  std::string workers_problem;  ///< likewise
   int workers = 1;
 
   // Network. Addresses are numeric; empty: none.

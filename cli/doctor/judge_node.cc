@@ -36,6 +36,12 @@ Judged judge_program(const Facts& facts, int /*hosts*/) {
                  "install the program and its interpreter on every node, at the same path"};
 }
 
+Judged judge_workers(const Facts& facts, int /*hosts*/) {
+  if (facts.workers_problem.empty()) return std::nullopt;
+  return Finding{Level::fail, "workers", facts.workers_problem,
+                 "nvidia-smi -L lists the GPUs of this host, and says why there are none"};
+}
+
 Judged judge_shared_memory(const Facts& facts, int /*hosts*/) {
   const std::string remedy =
       "docker run --shm-size=8g or --ipc=host; elsewhere: mount -o remount,size=8G /dev/shm";
@@ -156,10 +162,10 @@ Judged judge_tracing(const Facts& facts, int /*hosts*/) {
                  ""};
 }
 
-constexpr std::array kJudges = {judge_program,       judge_shared_memory, judge_open_files,
-                                judge_locked_memory, judge_stack,         judge_memory,
-                                judge_cpus,          judge_fabric,        judge_name,
-                                judge_variables,     judge_tracing};
+constexpr std::array kJudges = {judge_program,    judge_workers,       judge_shared_memory,
+                                judge_open_files, judge_locked_memory, judge_stack,
+                                judge_memory,     judge_cpus,          judge_fabric,
+                                judge_name,       judge_variables,     judge_tracing};
 
 Finding judge_folder(const Folder& folder) {
   if (!folder.error.empty()) {

@@ -120,11 +120,13 @@ void read_fabric(Facts& facts, const std::string& root) {
   std::ranges::sort(facts.inactive_ports);
 }
 
-void read_variables(Facts& facts) {
+/// Not those that ddprun or a scheduler sets for each node.
+void read_variables(Facts& facts, const Order& order) {
   for (char** variable = environ; *variable != nullptr; ++variable) {
     const std::string_view text = *variable;
     const auto begins = [&](std::string_view prefix) { return text.starts_with(prefix); };
-    const bool is_own = text.starts_with("CUDA_VISIBLE_DEVICES=");  // the scheduler's, by node
+    const bool is_own = text.starts_with("CUDA_VISIBLE_DEVICES=") ||
+                        (!order.gives_gloo_interface && text.starts_with("GLOO_SOCKET_IFNAME="));
     if (!std::ranges::any_of(kVariables, begins) || is_own) continue;
     const size_t equals = std::min(text.find('='), text.size() - 1);
     facts.variables.emplace(text.substr(0, equals), text.substr(equals + 1));
@@ -166,9 +168,10 @@ Facts read_facts(const Order& order, const std::string& way) {
   Facts facts;
   facts.host = host_name();
   facts.problem = order.problem;
+  facts.workers_problem = order.workers_problem;
   facts.workers = order.workers;
   facts.traits["ddprun"] = DDPRUN_VERSION;
-  read_variables(facts);
+  read_variables(facts, order);
   read_resources(facts);
   read_devices(facts, order);
   read_gpus(facts);

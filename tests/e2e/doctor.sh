@@ -22,6 +22,12 @@ has_event job_ended || fail "no event of the end"
   expect_stdout '^FAIL  interface: NCCL_SOCKET_IFNAME=none7: no interface of this name'
 ) || exit 1
 
+CUDA_VISIBLE_DEVICES='' run doctor --nproc_per_node gpu true
+expect_exit 1
+expect_stdout '^FAIL  workers: --nproc_per_node gpu needs a GPU, '
+expect_stdout '^      -> nvidia-smi -L lists the GPUs '
+expect_no_stdout '^FAIL  program: '
+
 touch "$work/file"
 run doctor --log_dir "$work/file/logs"
 expect_exit 1

@@ -288,8 +288,25 @@ TEST_CASE("doctor: a node that could not run the program takes part and says so"
         "cannot run train.py: no such file");
   cli::Host no_gpus = host({}, {});
   no_gpus.executable = [] { return std::string("/bin/ddprun"); };
-  CHECK(contains(doctor_of({"doctor", "--nproc_per_node", "gpu"}, no_gpus).order.problem,
-                 "needs a GPU"));
+  const Order order = doctor_of({"doctor", "--nproc_per_node", "gpu"}, no_gpus).order;
+  CHECK(contains(order.workers_problem, "needs a GPU"));
+  CHECK(order.problem.empty());
+}
+
+TEST_CASE("doctor: the interface that ddprun itself sets for Gloo is not compared between nodes") {
+  setenv("GLOO_SOCKET_IFNAME", "eth7", 1);
+  setenv("GLOO_DEVICE_TRANSPORT", "TCP", 1);
+  Order order;
+  CHECK(read_facts(order, "").variables ==
+        std::map<std::string, std::string>{{"GLOO_DEVICE_TRANSPORT", "TCP"}});
+  order.gives_gloo_interface = true;
+  CHECK(read_facts(order, "").variables.at("GLOO_SOCKET_IFNAME") == "eth7");
+  unsetenv("GLOO_SOCKET_IFNAME");
+  unsetenv("GLOO_DEVICE_TRANSPORT");
+  cli::Host user = host_with_path();
+  CHECK_FALSE(doctor_of({"doctor", "train.py"}, user).order.gives_gloo_interface);
+  user.environment.emplace_back("GLOO_SOCKET_IFNAME=eth0");
+  CHECK(doctor_of({"doctor", "train.py"}, user).order.gives_gloo_interface);
 }
 
 TEST_CASE("doctor: what it does not take, and what only it takes") {

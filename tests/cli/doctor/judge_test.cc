@@ -46,6 +46,8 @@ struct Case {
 const std::vector<Case> kCases = {
     {"program", Level::fail, "cannot run train.py", "on every node, at the same path",
      [](Facts& f) { f.problem = "cannot run train.py: no such file"; }},
+    {"workers", Level::fail, "--nproc_per_node gpu needs a GPU", "nvidia-smi -L",
+     [](Facts& f) { f.workers_problem = "--nproc_per_node gpu needs a GPU, and has none"; }},
     {"shared memory", Level::fail, "/dev/shm has 64 MiB free", "--shm-size",
      [](Facts& f) { f.shared_memory = 64 << 20; }},
     {"shared memory", Level::fail, "there is no /dev/shm", "--shm-size",
