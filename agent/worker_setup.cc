@@ -162,10 +162,12 @@ bool WorkerSetup::reads_input(int local_rank) const {
          !launcher::is_terminal_of_others(STDIN_FILENO);
 }
 
-/// The default prefix only tells workers apart, so a worker that is alone has none.
+/// A rank that --pdb shows alone has no default prefix. One of a job whose other ranks come and go
+/// keeps it.
 Result<std::string> WorkerSetup::prefix_of(int local_rank) const {
   if (!job_.prefix) return std::string();
-  if (is_alone(local_rank) && *job_.prefix == launcher::kDefaultPrefix) return std::string();
+  const bool is_debugged = layout_.first_rank + local_rank == job_.debugged_rank;
+  if (is_debugged && *job_.prefix == launcher::kDefaultPrefix) return std::string();
   launcher::PrefixFacts facts;
   facts.rank = layout_.first_rank + local_rank;
   facts.local_rank = local_rank;

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # SIGTERM to one node: its workers get the signal, it leaves, and the others go on when these have
-# ended, without waiting for the lease and without a restart.
+# ended, without waiting for the lease and without a restart. The one rank that is left keeps its prefix.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 job=(--nnodes 1:2 --rdzv_endpoint "$here:29500" --last_call_timeout 600 --heartbeat_interval 60
      --lease 600)
@@ -19,7 +19,7 @@ expect_stdout '\] saved$'
 on stays
 wait_for_event round_ready '"node_count":1,'
 expect_stderr 'node [01] \(.*\) left: its ddprun got SIGTERM$'
-wait_for_stdout 'alone: 1'
+wait_for_stdout '^\[0\] alone: 1$'
 kill -INT "$ddprun"
 finish
 expect_exit 130
