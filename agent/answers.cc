@@ -70,6 +70,14 @@ void add_uses(ask::GpuStatus& gpu, const GpuWatch::Uses& uses) {
   if (gpu.busy) *gpu.busy /= count;
 }
 
+std::string missing_rank_text(int rank, const ask::JobStatus& job) {
+  const std::string last = std::to_string(job.world_size - 1);
+  return "there is no rank " + std::to_string(rank) + ": " +
+         (job.world_size == 0   ? "no round has begun yet"
+          : job.world_size == 1 ? "this job has rank 0 only"
+                                : "this job has ranks 0 to " + last);
+}
+
 bool has_failed(const ask::RankStatus& rank) {
   return rank.state == "failed";
 }
@@ -216,7 +224,7 @@ void Answers::answer_log(const ask::Question& question, const ask::Respond& resp
     return respond(ask::refusal(400, "a rank is a number, not '" + printable(question.rest) + "'"));
   }
   const int number = static_cast<int>(*rank);
-  const std::string missing = "there is no rank " + std::to_string(number) + " now";
+  const std::string missing = missing_rank_text(number, hooks_.status());
   if (const auto piece = hooks_.log(number, from))
     return respond({200, ask::to_json(*piece) + "\n"});
   if (ask::query_value(question.query, "node") == "1" || !hooks_.has_master()) {

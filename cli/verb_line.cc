@@ -15,7 +15,7 @@ constexpr auto kVerbTexts = std::to_array<VerbText>({
     {"stacks", "[JOB] [--native] [--json]", "--native --json ", 1,
      "shows where the workers are; --native: with calls of C and C++ below those of Python."},
     {"watch", "[JOB] [--all]", "--all ", 1,
-     "shows the status, updated each second, as status --watch does."},
+     "shows the status, updated each second, as status --watch does, until q is typed."},
     {"logs", "RANK [JOB] [-f]", "-f ", 2, "shows the end of a rank's output; -f: follows it."},
     {"stop", "[JOB]", "", 1, "stops a whole job, on all its nodes, as SIGTERM does."},
 });

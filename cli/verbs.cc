@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <optional>
@@ -23,6 +22,7 @@
 #include "cli/job_socket.h"
 #include "cli/pages.h"
 #include "cli/verb_line.h"
+#include "cli/watch_keys.h"
 
 namespace ddprun::cli {
 namespace {
@@ -95,24 +95,12 @@ bool may_pass(const Error& error) {
   return error.code == Errc::timed_out || error.code == Errc::unreachable;
 }
 
-/// Waits until then, or until the terminal has another size: true.
-bool is_resized_before(std::chrono::steady_clock::time_point end) {
-  const auto left = std::max<std::chrono::nanoseconds>(end - std::chrono::steady_clock::now(),
-                                                       std::chrono::nanoseconds(0));
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
-  const timespec time = {seconds.count(), (left - seconds).count()};
-  sigset_t resized;
-  sigemptyset(&resized);
-  sigaddset(&resized, SIGWINCH);
-  pthread_sigmask(SIG_BLOCK, &resized, nullptr);
-  return sigtimedwait(&resized, nullptr, &time) == SIGWINCH;
-}
-
-/// Shows the status again and again, until the job ends.
+/// Shows the status again and again, until the job ends or the user has seen enough.
 int watch(const VerbLine& line) {
   const Result<RunningJob> job = choose_job(running_jobs(), name_in(line, 0));
   if (!job) return fail(job.error());
   const bool is_terminal = isatty(STDOUT_FILENO) != 0;
+  WatchKeys keys;
   std::optional<JobStatus> before, shown;
   const auto show = [&] {
     agent::ask::StatusView view = view_of(line);
@@ -132,7 +120,9 @@ int watch(const VerbLine& line) {
     const auto now = std::chrono::steady_clock::now();
     const auto next =
         now + std::max<std::chrono::nanoseconds>(kWatchPause, kWatchShare * (now - asked));
-    while (is_resized_before(next)) {
+    for (auto event = keys.wait_until(next); event != WatchKeys::Event::none;
+         event = keys.wait_until(next)) {
+      if (event == WatchKeys::Event::quit) return 0;
       if (const int code = shown && is_terminal ? show() : 0; code != 0) return code;
     }
   }
@@ -166,18 +156,25 @@ int show_stacks(const VerbLine& line) {
 }
 
 /// Waits until the ddprun here has ended, which may take as long as its --shutdown_timeout. It is
-/// told again and again: its line to the master may break with the message on it.
+/// asked again and again: its line to the master may break with the message on it.
 int stop_job(const VerbLine& line) {
   const Result<RunningJob> job = choose_job(running_jobs(), name_in(line, 0));
   if (!job) return fail(job.error());
   const std::string& socket = job->socket.path;
   const Result<std::string> stopping = ask_socket(socket, "POST", "/stop", kAnswerLimit);
   if (!stopping) return fail(stopping.error());
+  const JobStatus& status = job->status;
+  const int code =
+      print("stopping job " + printable(status.job) + ": " + count_text(status.world_size, "rank") +
+            " on " + count_text(status.node_count, "node") + "\n");
+  if (code != 0) return code;
   for (;;) {
     const auto still = ask_socket(socket, "POST", "/stop", kAnswerLimit);
-    if (!still && still.error().code == Errc::closed) return 0;
+    if (!still && still.error().code == Errc::closed) break;
     std::this_thread::sleep_for(kStopPause);
   }
+  return print("stopped: its ddprun here, pid " + std::to_string(job->socket.pid) +
+               ", has ended\n");
 }
 
 /// On a terminal nothing but text, lines and tabs; a progress line stays one.

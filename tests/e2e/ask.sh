@@ -56,7 +56,7 @@ kill -CONT "$(worker_of 1)"
 has_both() { ask 0 logs 2 "$ddprun" && [ "$(sort <<<"$asked")" = $'and its stderr\nhere is rank 2' ]; }
 wait_until has_both
 ask 1 logs 3 "$ddprun"
-expect_asked '^ddprun: there is no rank 3 now$'
+expect_asked '^ddprun: there is no rank 3: this job has ranks 0 to 2$'
 is_named() { ask 1 logs 1 other && grep -q "^ddprun: no job 'other' runs here; there is .*$ddprun (first)" <<<"$asked"; }
 wait_until is_named
 if command -v curl >/dev/null; then
@@ -91,6 +91,8 @@ wait_until gone
 
 # The workers may end as they like, the job ends as by SIGTERM.
 ask 0 stop "$ddprun"
+expect_asked "^stopping job first: 3 ranks on 1 node$"
+expect_asked "^stopped: its ddprun here, pid $ddprun, has ended$"
 finish
 expect_exit 143
 expect_stderr '^ddprun: stopping the whole job, as ddprun stop asks$'

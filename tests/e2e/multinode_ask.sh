@@ -51,7 +51,7 @@ for node in a b; do
     on "$node" wait_until has_written
   done
   ask "$node" 1 logs 4
-  expect_asked 'there is no rank 4 now'
+  expect_asked 'there is no rank 4: this job has ranks 0 to 3'
 done
 
 for rank in 0 3; do

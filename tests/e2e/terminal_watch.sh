@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ddprun watch on a terminal draws again what has changed, ranks that are not well in a colour, and at once when the
-# terminal has another size; elsewhere it writes plain text. It ends with the job.
+# terminal has another size; elsewhere it writes plain text. It ends with the job, or when q is typed; then, and while
+# Ctrl-Z stops it, the terminal echoes again.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 unset NO_COLOR CLICOLOR CLICOLOR_FORCE FORCE_COLOR
 
@@ -27,6 +28,15 @@ expect(r"^\x1b\[31m5 .*\n0 .*\n6 more: 6 running; --all shows them\$")
 os.kill($(worker_of 5), 18)
 expect(r"^RANK .*\n0 .*\n1 .*\n6 more: 6 running")
 type("\x03"), expect(prompt)
+type("stty -a\n"), expect(r" icanon .* echo "), expect(prompt)
+type("$DDPRUN watch $ddprun\n"), expect(r"^0 .* running")
+type("\x1a"), expect("Stopped"), expect(prompt)
+type("stty -a\n"), expect(r" icanon .* echo "), expect(prompt)
+type("fg\n"), expect(r"^0 .* running")
+type("xq"), expect(prompt)
+check("xq" not in screen, "keys are echoed")
+type("echo code \$?\n"), expect("^code 0\$"), expect(prompt)
+type("stty -a\n"), expect(r" icanon .* echo "), expect(prompt)
 type("NO_COLOR=1 $DDPRUN watch $ddprun\n"), expect(r"^0 .* running")
 os.kill($(worker_of 5), 19)
 expect(r"^5 .* stopped")
