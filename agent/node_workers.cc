@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "agent/consequence.h"
+#include "agent/report_hints.h"
 #include "agent/whereabouts.h"
 #include "agent/worker_devices.h"
 #include "agent/worker_env.h"
@@ -67,6 +68,7 @@ NodeWorkers::NodeWorkers(boost::asio::any_io_executor executor, const JobSpec& j
 
 RoundEnd::Hooks NodeWorkers::round_end_hooks() {
   return {[this](rendezvous::Failure failure) {
+            if (failure.cause.empty()) failure.cause = missing_module_text(failure, job_);
             handle_event_(event::WorkerFailed{std::move(failure)});
           },
           [this](const launcher::WorkerEnd& end, const std::string& exception) {

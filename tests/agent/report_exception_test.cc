@@ -3,6 +3,7 @@
 #include <string>
 
 #include "agent/report.h"
+#include "agent/report_hints.h"
 #include "tests/agent/reports.h"
 #include "tests/catch.h"
 #include "tests/contains.h"
@@ -37,6 +38,28 @@ Failure python_failure() {
       "RuntimeError: loss is nan\n"
       "Warning: destroy_process_group() was not called";
   return failure;
+}
+
+TEST_CASE("a failure for want of a Python module names the Python that lacks it") {
+  Failure failure = segfault();
+  failure.stderr_tail =
+      "Traceback (most recent call last):\n  File \"train.py\", line 1, in <module>\n"
+      "ModuleNotFoundError: No module named 'torch'\n";
+  JobSpec job;
+  job.program = "/usr/bin/python3";
+  job.own_arguments = 3;
+  CHECK(missing_module_text(failure, job) ==
+        "/usr/bin/python3 has no module torch (PYTHON_EXEC=FILE names another Python)");
+  failure.exception = "ModuleNotFoundError: No module named 'a.b'; 'a' is not a package";
+  CHECK(missing_module_text(failure, job).starts_with("/usr/bin/python3 has no module a.b ("));
+  job.own_arguments = 1;  // the program is not ddprun's Python
+  CHECK(missing_module_text(failure, job).empty());
+  job.own_arguments = 3;
+  failure.exception = "RuntimeError: ModuleNotFoundError: No module named 'torch'";
+  CHECK(missing_module_text(failure, job).empty());
+  failure.exception.clear();
+  failure.stderr_tail.clear();
+  CHECK(missing_module_text(failure, job).empty());
 }
 
 TEST_CASE("a worker's exception is the cause, and no line is repeated") {
