@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # The transcripts of README and of the page about failures are true: each command that they show with its output
-# writes these lines, but for numbers, paths and the name of the host.
+# writes these lines, but for numbers, paths and the name of the host. Those of README are whole.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 command -v python3 >/dev/null || skip "there is no python3"
@@ -31,6 +31,7 @@ for page in sys.argv[1:]:
         for command, lines in re.findall(r'^\$ ddprun (.*)\n((?:(?!\$ ).*\n)+)', text, re.MULTILINE):
             open(f'{number}.command', 'w').write(command)
             open(f'{number}.lines', 'w').write(lines)
+            open(f'{number}.page', 'w').write(page)
             number += 1
 assert number >= 7, number
 END
@@ -47,5 +48,8 @@ for command in *.command; do
   plain shown >got
   missing=$(comm -23 expected got)
   [ -z "$missing" ] || fail "ddprun $(cat "$command") does not write: $missing"
+  [[ $(cat "${command%.command}.page") =~ README ]] || continue
+  more=$(comm -13 expected got)
+  [ -z "$more" ] || fail "ddprun $(cat "$command") writes more: $more"
 done
 expect_no_process_left
