@@ -189,7 +189,8 @@ rendezvous::Client::Hooks Agent::client_hooks() {
           [this](Notification notification) { on_notification(std::move(notification)); },
           [this](const std::string& sentence) { on_waiting(sentence); },
           [this](const std::string& sentence) {
-            reporter_.connection_changed(sentence, workers_run_for());
+            reporter_.connection_changed(sentence, !master_.client().is_unreachable(),
+                                         workers_run_for());
           },
           [this](BootClock::time_point until) { on_lease_renewed(until); },
           [this] { on_lease_over(); },
@@ -415,7 +416,7 @@ void Agent::finish(Outcome outcome) {
   launcher::disarm_liveness_timer();
   if (master_.is_open()) master_.client().gone("its ddprun ended");
   outcome_ = std::move(outcome);
-  if (std::holds_alternative<JobSucceeded>(*outcome_)) reporter_.succeeded();
+  reporter_.ended(*outcome_, failed_);
   if (!master_.hosted() || !master_.hosted()->is_ending()) return end();
   report_waiting();
   master_.hosted()->when_settled([this] { end(); });
@@ -423,7 +424,7 @@ void Agent::finish(Outcome outcome) {
 
 void Agent::end() {
   wait_reporter_.end();
-  master_.resign([this] { io_.stop(); });
+  master_.resign([this] { reporter_.close_page([this] { io_.stop(); }); });
 }
 
 /// How long its workers run on without the master.

@@ -7,12 +7,17 @@
 #include "agent/outcome.h"
 #include "agent/report.h"
 #include "base/log.h"
+#include "base/log_listener.h"
 #include "base/text.h"
 #include "launcher/exit_status.h"
 
 namespace ddprun::agent {
 
 using std::chrono::steady_clock;
+
+JobReporter::~JobReporter() {
+  if (page_) log::set_listener({});
+}
 
 Result<> JobReporter::open_page(const boost::asio::any_io_executor& executor, ask::Handler ask,
                                 std::string host_name) {
@@ -21,7 +26,22 @@ Result<> JobReporter::open_page(const boost::asio::any_io_executor& executor, as
   const Result<std::string> url = page_->open(*job_.web);
   if (!url) return Error(url.error()).in("--web");
   log::info("page and metrics of the job: " + *url);
+  const auto listen = [this](std::string_view text, bool is_over) {
+    if (is_noted_) return;
+    note([&](auto& history, double now) {
+      is_over ? history.recovered(now, std::string(text)) : history.warned(now, std::string(text));
+    });
+  };
+  for (const std::string& warning : job_.warnings) listen(warning, false);
+  log::set_listener(listen);
   return {};
+}
+
+/// Of what has an event of another kind on the page.
+void JobReporter::warn(const std::string& text) {
+  is_noted_ = true;
+  log::warning(text);
+  is_noted_ = false;
 }
 
 void JobReporter::note(const std::function<void(web::History&, double)>& note) {
@@ -34,15 +54,19 @@ void JobReporter::job_started() {
   log::error(job_.cannot_run->message + "; the other nodes are notified when they join");
 }
 
-void JobReporter::stopping(std::size_t workers, int signal, bool handled) const {
+void JobReporter::stopping(std::size_t workers, int signal, bool handled) {
   const std::string count = count_text(workers, "worker");
   const std::string name = launcher::signal_name(signal);
   log::info(handled ? "stopping " + count + " (" + name + "); again to kill them at once"
                     : "killing " + count + ": " + name + " is not one of the --signals_to_handle");
+  note([&](auto& history, double now) {
+    history.stopping(now, (handled ? "stopping " : "killing ") + count + " (" + name + ")");
+  });
 }
 
-void JobReporter::connection_changed(const std::string& sentence,
+void JobReporter::connection_changed(const std::string& sentence, bool reachable,
                                      steady_clock::duration workers_run_for) const {
+  if (reachable) return log::recovery(sentence);
   const bool run_on = workers_run_for > steady_clock::duration::zero();
   log::warning(sentence + (run_on ? "; the workers run on for up to " +
                                         duration_text(workers_run_for) + " (--lease)"
@@ -50,14 +74,14 @@ void JobReporter::connection_changed(const std::string& sentence,
 }
 
 void JobReporter::lease_over() {
-  log::warning("lost the master at " + master_endpoint(job_).text() + ": no heartbeat for " +
-               duration_text(job_.lease) +
-               " (--lease): killing this node's workers; the other nodes may go on without it");
+  warn("lost the master at " + master_endpoint(job_).text() + ": no heartbeat for " +
+       duration_text(job_.lease) +
+       " (--lease): killing this node's workers; the other nodes may go on without it");
   note([](auto& history, double now) { history.changed(now, "the master is lost (--lease)"); });
 }
 
 void JobReporter::round_lost(const std::string& reason) {
-  log::warning(reason + ": this node joins again");
+  warn(reason + ": this node joins again");
   note([&](auto& history, double now) { history.changed(now, reason); });
 }
 
@@ -102,12 +126,12 @@ void JobReporter::round_broken(const rendezvous::Broken& broken, int round) {
 }
 
 void JobReporter::suspected(const std::string& suspect) {
-  log::warning(suspect_line(suspect));
+  warn(suspect_line(suspect));
   note([&](auto& history, double now) { history.suspected(now, suspect); });
 }
 
 void JobReporter::stalled(const std::string& text, const std::string& statuses, int round) {
-  log::warning(stall_report(text, statuses));
+  warn(stall_report(text, statuses));
   note([&](auto& history, double now) { history.stalled(now, text); });
   events_.hang(round, text);
 }
@@ -126,8 +150,26 @@ void JobReporter::round_started(const rendezvous::Layout& layout,
   note([&](auto& history, double now) { history.round_began(now, layout); });
 }
 
-void JobReporter::succeeded() {
-  note([](auto& history, double now) { history.succeeded(now); });
+void JobReporter::ended(const Outcome& outcome, const std::optional<rendezvous::Failed>& failed) {
+  note([&](web::History& history, double now) {
+    if (std::holds_alternative<JobSucceeded>(outcome)) {
+      history.ended(now, "succeeded", "the job has succeeded", true);
+    } else if (const auto* interrupted = std::get_if<Interrupted>(&outcome)) {
+      const std::string signal = launcher::signal_name(interrupted->signal);
+      history.ended(now, "stopped", "this node's ddprun was stopped by " + signal, false);
+    } else if (const auto* error = std::get_if<Error>(&outcome)) {
+      history.ended(now, "ended", error->message, false);
+    } else {
+      const std::string cause =
+          failed ? ": " + failure_line(failed->root_cause, failed->round) : "";
+      history.ended(now, "failed", "the job has failed" + cause, false);
+    }
+  });
+}
+
+void JobReporter::close_page(std::function<void()> done) {
+  if (!page_) return done();
+  page_->close(std::move(done));
 }
 
 }  // namespace ddprun::agent

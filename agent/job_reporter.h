@@ -12,6 +12,7 @@
 #include "agent/ask/routes.h"
 #include "agent/events.h"
 #include "agent/job_spec.h"
+#include "agent/outcome.h"
 #include "agent/web/site.h"
 #include "base/error.h"
 #include "rendezvous/layout.h"
@@ -28,10 +29,12 @@ class JobReporter {
  public:
   /// The references must outlive it.
   JobReporter(const JobSpec& job, Events& events) : job_(job), events_(events) {}
+  ~JobReporter();
+  JobReporter(const JobReporter&) = delete;
 
   /// Opens the page, if the job is to have one; before the first lease, so that a port which is
-  /// taken is an error of the command line. `ask` answers what the page asks. Errors: as
-  /// Site::open.
+  /// taken is an error of the command line. From then on the page also has what log::warning()
+  /// says. `ask` answers what the page asks. Errors: as Site::open.
   Result<> open_page(const boost::asio::any_io_executor& executor, ask::Handler ask,
                      std::string host_name);
 
@@ -41,11 +44,11 @@ class JobReporter {
   void signal_received(int signal) { events_.signal_received(signal); }
 
   /// That signal stops the workers. `handled`: it is one of --signals_to_handle.
-  void stopping(std::size_t workers, int signal, bool handled) const;
+  void stopping(std::size_t workers, int signal, bool handled);
 
-  /// `sentence` says what happened to the connection to the master; `workers_run_for` is how long
-  /// workers run on without it. Zero or less: none do.
-  void connection_changed(const std::string& sentence,
+  /// `sentence` says what happened to the connection to the master, which is `reachable` now or
+  /// not; `workers_run_for` is how long workers run on without it. Zero or less: none do.
+  void connection_changed(const std::string& sentence, bool reachable,
                           std::chrono::steady_clock::duration workers_run_for) const;
 
   /// This node's workers are killed, as its lease is over.
@@ -78,15 +81,20 @@ class JobReporter {
   void round_started(const rendezvous::Layout& layout,
                      std::optional<std::chrono::steady_clock::duration> waited);
 
-  /// All workers of the job have.
-  void succeeded();
+  /// This node's part is over. `failed`: how, of a job that failed.
+  void ended(const Outcome& outcome, const std::optional<rendezvous::Failed>& failed);
+
+  /// Calls `done` when those who look at the page know the end, or take too long.
+  void close_page(std::function<void()> done);
 
  private:
+  void warn(const std::string& text);
   void note(const std::function<void(web::History& history, double now)>& note);
 
   const JobSpec& job_;
   Events& events_;
   std::optional<web::Site> page_;                                   // --web
+  bool is_noted_ = false;                                           // what is being logged
   std::optional<std::chrono::steady_clock::time_point> failed_at_;  // the round before this one
 };
 

@@ -344,7 +344,7 @@ void NodeWorkers::on_success(int rank) {
   succeeded_.push_back(rank);
   if (succeeded_.size() > 1) return;
   uneven_end_.begin([this](std::chrono::seconds waited) {
-    if (!running().empty()) log::info(uneven_end_text(succeeded_, running(), waited));
+    if (!running().empty()) log::warning(uneven_end_text(succeeded_, running(), waited));
   });
 }
 

@@ -12,6 +12,7 @@
 #include "agent/stack_helper.h"
 #include "agent/whereabouts.h"
 #include "base/log.h"
+#include "base/log_listener.h"
 #include "base/text.h"
 #include "launcher/exit_status.h"
 #include "launcher/process_sample.h"
@@ -130,7 +131,7 @@ void WorkerWatch::continued(Process process) {
   const auto stop = stops_.extract(process.pid);
   if (stop.empty() || !stop.mapped().said) return;
   const auto time = std::chrono::steady_clock::now() - stop.mapped().began;
-  log::info(process_text(process) + " continues; it was stopped for " + duration_text(time));
+  log::recovery(process_text(process) + " continues; it was stopped for " + duration_text(time));
 }
 
 std::string WorkerWatch::process_text(const Process& process) const {

@@ -12,6 +12,7 @@
 #include <spdlog/spdlog.h>
 
 #include "base/colour.h"
+#include "base/log_listener.h"
 
 namespace ddprun::log {
 namespace {
@@ -32,6 +33,7 @@ void write_to_stderr(std::string_view line) {
 
 Style style;
 bool is_relayed = false;
+std::function<void(std::string_view, bool)> listener;
 
 Level from_spdlog(spdlog::level::level_enum level) {
   if (level <= spdlog::level::debug) return Level::debug;
@@ -137,6 +139,10 @@ void set_writer(std::function<void(std::string_view line)> writer) {
   sink().writer = writer ? std::move(writer) : write_to_stderr;
 }
 
+void set_listener(std::function<void(std::string_view text, bool is_over)> wanted) {
+  listener = std::move(wanted);
+}
+
 bool are_lines_relayed() {
   return is_relayed;
 }
@@ -159,6 +165,11 @@ void info(std::string_view text) {
 }
 void warning(std::string_view text) {
   logger().log(spdlog::level::warn, view(text));
+  if (listener) listener(text, false);
+}
+void recovery(std::string_view text) {
+  info(text);
+  if (listener) listener(text, true);
 }
 void error(std::string_view text) {
   logger().log(spdlog::level::err, view(text));

@@ -43,6 +43,7 @@ constexpr std::chrono::seconds kToAsk{10};
 constexpr std::chrono::seconds kToAnswer{60};  // and to read the answer
 constexpr std::chrono::seconds kToFollow{10};  // for each piece
 constexpr std::chrono::seconds kAcceptPause{1};
+constexpr std::chrono::milliseconds kToDrain{500};
 
 /// Whether the process at the other end is of this user, or root's. The folder keeps others out;
 /// this holds also where somebody has opened it for them.
@@ -92,7 +93,10 @@ std::uint16_t port_of(const AnyStream::endpoint& address) {
 class HttpServer::Listener : public std::enable_shared_from_this<Listener> {
  public:
   Listener(const asio::any_io_executor& executor, Handler handler)
-      : acceptor_(executor), pause_(executor), handler_(std::move(handler)) {}
+      : acceptor_(executor),
+        pause_(executor),
+        drain_limit_(executor),
+        handler_(std::move(handler)) {}
 
   Result<> listen(const std::string& path);
   Result<std::uint16_t> listen(const tcp::endpoint& address);
@@ -101,6 +105,8 @@ class HttpServer::Listener : public std::enable_shared_from_this<Listener> {
   const Handler& handler() const { return handler_; }
   bool follow(const std::shared_ptr<Connection>& connection);
   void publish(const std::shared_ptr<const std::string>& bytes);
+  void drain(std::function<void()> done);
+  void conclude_drain(bool in_time);
   std::size_t followers();
 
  private:
@@ -111,6 +117,8 @@ class HttpServer::Listener : public std::enable_shared_from_this<Listener> {
 
   asio::basic_socket_acceptor<AnyStream> acceptor_;
   asio::steady_timer pause_;
+  asio::steady_timer drain_limit_;
+  std::function<void()> drained_;  // empty: nobody waits for that
   Handler handler_;
   std::string path_;  // that was bound; empty: a port
   int connections_ = 0;
@@ -139,17 +147,19 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
                             });
   }
 
-  /// Only if it has taken what came before.
+  /// At once, or when it has taken what came before, unless more has come then.
   void send(const std::shared_ptr<const std::string>& bytes) {
-    if (std::exchange(is_sending_, true)) return;
+    if (std::exchange(is_sending_, true)) {
+      next_ = bytes;
+      return;
+    }
     close_after(kToFollow);
     asio::async_write(socket_, asio::buffer(*bytes),
                       [self = shared_from_this(), bytes](error_code failure, size_t) {
-                        self->is_sending_ = false;
-                        self->timer_.cancel();
-                        if (failure) self->close();
+                        failure ? self->close() : self->send_next();
                       });
   }
+  bool is_sending() const { return is_sending_; }
 
  private:
   void on_asked() {
@@ -200,10 +210,16 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
         });
   }
 
-  /// Whoever follows says nothing more: what can be read is its end.
-  void begin_to_follow() {
+  void send_next() {
     is_sending_ = false;
     timer_.cancel();
+    if (const auto next = std::exchange(next_, nullptr)) return send(next);
+    if (const auto listener = listener_.lock()) listener->conclude_drain(true);
+  }
+
+  /// Whoever follows says nothing more: what can be read is its end.
+  void begin_to_follow() {
+    send_next();
     socket_.async_read_some(asio::buffer(unread_),
                             [self = shared_from_this()](error_code, size_t) { self->close(); });
   }
@@ -231,6 +247,7 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
   bool is_sending_ = false;
   std::array<char, 512> unread_{};
   std::size_t skipped_ = 0;
+  std::shared_ptr<const std::string> next_;  // that came meanwhile
 };
 
 /// A file of that name is of a process that had the same id and was killed, unless one listens.
@@ -288,6 +305,7 @@ void HttpServer::Listener::closed_one() {
   const bool was_full = is_full();
   --connections_;
   if (was_full && acceptor_.is_open()) accept();
+  conclude_drain(true);
 }
 
 /// False: there are too many.
@@ -302,6 +320,27 @@ void HttpServer::Listener::publish(const std::shared_ptr<const std::string>& byt
   for (const auto& one : followers) {
     if (const auto connection = one.lock()) connection->send(bytes);
   }
+}
+
+void HttpServer::Listener::drain(std::function<void()> done) {
+  drained_ = std::move(done);
+  drain_limit_.expires_after(kToDrain);
+  drain_limit_.async_wait([weak = weak_from_this()](error_code cancelled) {
+    const auto self = weak.lock();
+    if (self && !cancelled) self->conclude_drain(false);
+  });
+  conclude_drain(true);
+}
+
+/// `in_time`: only if all have taken what was published.
+void HttpServer::Listener::conclude_drain(bool in_time) {
+  const auto is_sending = [](const std::weak_ptr<Connection>& one) {
+    const auto connection = one.lock();
+    return connection && connection->is_sending();
+  };
+  if (!drained_ || (in_time && std::ranges::any_of(followers_, is_sending))) return;
+  drain_limit_.cancel();
+  std::exchange(drained_, {})();
 }
 
 std::size_t HttpServer::Listener::followers() {
@@ -352,6 +391,10 @@ Result<std::uint16_t> HttpServer::listen(const std::string& address, std::uint16
 
 void HttpServer::publish(std::string bytes) {
   listener_->publish(std::make_shared<const std::string>(std::move(bytes)));
+}
+
+void HttpServer::drain(std::function<void()> done) {
+  listener_->drain(std::move(done));
 }
 
 std::size_t HttpServer::followers() const {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -32,9 +33,12 @@ class HttpServer {
   /// Listens at this IP address; port 0: a free one. Returns the port. Errors: port_in_use, system.
   Result<std::uint16_t> listen(const std::string& address, std::uint16_t port);
 
-  /// Sends `bytes` to all whose answer follows. One that has not yet taken the last ones is left
-  /// out this time, and closed when it has not for some seconds.
+  /// Sends `bytes` to all whose answer follows. One that has not yet taken the last ones gets the
+  /// latest of those that come meanwhile, and is closed when it has not for some seconds.
   void publish(std::string bytes);
+
+  /// Calls `done` when all have taken what was published, or half a second later.
+  void drain(std::function<void()> done);
 
   /// Those whose answer follows.
   std::size_t followers() const;

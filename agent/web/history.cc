@@ -35,6 +35,7 @@ void History::round_began(double at, const rendezvous::Layout& layout) {
   running_ = "round " + std::to_string(layout.round) + " runs with " +
              count_text(layout.world_size, "rank") + " on " + count_text(layout.node_count, "node");
   matter_.clear();
+  state_ = "running";
   hangs_ = false;
   add(at, "round", running_);
 }
@@ -42,12 +43,14 @@ void History::round_began(double at, const rendezvous::Layout& layout) {
 void History::failed(double at, const rendezvous::Failure& failure, std::string sentence) {
   ++failures_[cause_of(failure)];
   round_ended(at);
+  state_ = "failed";
   matter_ = told(std::move(sentence));
   add(at, "failure", matter_);
 }
 
 void History::changed(double at, std::string sentence) {
   round_ended(at);
+  state_ = "regrouping";
   matter_ = told(std::move(sentence));
   add(at, "change", matter_);
 }
@@ -60,12 +63,38 @@ void History::stalled(double at, std::string lines) {
   hangs_ = lines.find('\n') != std::string::npos;
   lines = told(std::move(lines));
   matter_ = hangs_ ? lines : "";
+  state_ = hangs_ ? "hangs" : "running";
   add(at, hangs_ ? "hang" : "progress", std::move(lines));
 }
 
-void History::succeeded(double at) {
-  running_ = "the job has succeeded";
-  matter_.clear();
+void History::warned(double at, std::string sentence) {
+  if (is_over_) return;
+  state_ = "warning";
+  matter_ = told(std::move(sentence));
+  add(at, "warning", matter_);
+}
+
+void History::recovered(double at, std::string sentence) {
+  if (is_over_) return;
+  const bool was_warning = !running_.empty() && !hangs_;
+  if (was_warning) {
+    state_ = "running";
+    matter_.clear();
+  }
+  add(at, "progress", told(std::move(sentence)));
+}
+
+void History::stopping(double at, std::string sentence) {
+  state_ = "stopping";
+  matter_ = told(std::move(sentence));
+  add(at, "stop", matter_);
+}
+
+void History::ended(double at, const char* state, std::string sentence, bool well) {
+  is_over_ = true;
+  state_ = state;
+  running_ = told(std::move(sentence));
+  matter_ = well ? "" : running_;
   add(at, "end", running_);
 }
 
@@ -97,6 +126,7 @@ std::string History::json(double now) const {
     events.push_back({{"at", whole_milliseconds(one.at)}, {"kind", one.kind}, {"text", one.text}});
   }
   const json object = {{"verdict", verdict()},
+                       {"state", state_},
                        {"well", matter_.empty()},
                        {"seconds", whole_milliseconds(now)},
                        {"events", std::move(events)}};

@@ -14,8 +14,9 @@ namespace ddprun::agent::web {
 /// An event of the job that this node knows of.
 struct HistoryEvent {
   double at = 0;  ///< seconds since its ddprun began
-  std::string
-      kind;  ///< "round", "failure", "change" (of nodes), "suspect", "hang", "progress" or "end"
+  /// "round", "failure", "change" (of nodes), "suspect", "hang", "warning", "progress" (one of
+  /// these two is over), "stop" or "end".
+  std::string kind;
   std::string text;  ///< for people; lines
 };
 
@@ -43,13 +44,23 @@ class History {
   /// again.
   void stalled(double at, std::string lines);
 
-  /// The job is over, well.
-  void succeeded(double at);
+  /// ddprun warns of something that does not end the round.
+  void warned(double at, std::string sentence);
 
-  /// The state of the job in words; lines.
+  /// What the latest warning was about is over.
+  void recovered(double at, std::string sentence);
+
+  /// A signal stops the workers.
+  void stopping(double at, std::string sentence);
+
+  /// The job is over on this node; what is told later does not count. `state`: how, in a word.
+  void ended(double at, const char* state, std::string sentence, bool well);
+
+  /// The state of the job in words, by its latest event; lines.
   std::string verdict() const;
 
-  /// As JSON: "verdict", "well" (nothing is the matter), "seconds", and a list of "events".
+  /// As JSON: "verdict", "state" (in a word), "well" (nothing is the matter), "seconds", and a list
+  /// of "events".
   std::string json(double now) const;
 
   bool hangs() const { return hangs_; }
@@ -64,11 +75,13 @@ class History {
 
   std::deque<HistoryEvent> latest_;
   std::map<std::string, int> failures_;
-  std::string matter_;                ///< what has ended the latest round, or a hang
+  const char* state_ = "waiting";     ///< in a word
+  std::string matter_;                ///< what is not as it should be; empty: all is well
   std::string running_;               ///< the round that runs; empty: none does
   std::optional<double> down_since_;  ///< after a round
   double downtime_ = 0;               ///< before that
   bool hangs_ = false;
+  bool is_over_ = false;
 };
 
 }  // namespace ddprun::agent::web

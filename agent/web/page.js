@@ -92,6 +92,8 @@ function counts() {
 
 // ---- Verdict and facts
 
+const isOver = () => history !== null && history.events.some((one) => one.kind === "end");
+
 function showVerdict() {
   const box = $("verdict");
   const stopped = ranks.filter((rank) => rank.state === "stopped");
@@ -104,8 +106,9 @@ function showVerdict() {
         " stopped by a signal";
     matter = true;
   }
-  set(box, (matter ? "▲ " : "● ") + text);
-  box.className = matter ? "matter" : "";
+  set(box, (matter ? "▲ " : isOver() ? "✓ " : "● ") + text);
+  box.className = matter ? "matter" : isOver() ? "over" : "";
+  showTitle(matter ? "▲ " : "", history ? history.state : "connecting");
 }
 
 function showLost() {
@@ -113,17 +116,33 @@ function showLost() {
   set(box, "◌ no answer: the job has ended, its ddprun cannot be reached, or too many look at it" +
       (history ? "\nlast: " + history.verdict : ""));
   box.className = "lost";
+  showTitle("◌ ", "no answer");
+}
+
+// A job without an id is called as its program.
+function showTitle(mark, state) {
+  const name = !status ? "ddprun" : status.job === "none" ? status.program : status.job;
+  document.title = mark + name + ": " + state;
+}
+
+// The last status may be from before the end: the ddprun that would tell is no longer there.
+function endRanks() {
+  const ended = STATES.findIndex((state) => state.name === "ended");
+  for (const rank of ranks) {
+    if (rank.state !== "running" && rank.state !== "stopped") continue;
+    Object.assign(rank, { state: "ended", how: "", share: null, memory: 0, output_age: undefined, severity: ended });
+  }
 }
 
 // A node that does not answer holds up the answer about all.
 function showAge() {
   const age = (performance.now() - answered) / 1000;
-  set($("age"), status && age > 5 ? "What is below is " + duration(age) + " old." : "");
+  set($("age"), status && age > 5 && !isOver() ? "What is below is " + duration(age) + " old." : "");
 }
 
 function showFacts() {
   const facts = [
-    ["Running for", duration(status.seconds)],
+    [isOver() ? "Ran for" : "Running for", duration(status.seconds)],
     ["Ranks", status.world_size + (ranks.length ? " (" + counts() + ")" : "")],
     ["Nodes", String(status.node_count)],
     ["Round", status.round < 0 ? "none yet" : String(status.round)],
@@ -143,16 +162,15 @@ function showFacts() {
   });
   set($("job"), status.job === "none" ? "ddprun" : status.job);
   set($("program"), status.program);
-  document.title = (status.job === "none" ? "" : status.job + " – ") + "ddprun";
 }
 
 // ---- Ranks over time: a column for some seconds, a row for one rank or several, the worst state of each
 
-const COLUMNS = 240, FEW_COLUMNS = 24, COLUMN_SECONDS = 2.5, MOST_ROWS = 64;
+const COLUMNS = 240, COLUMN_SECONDS = 2.5, MOST_ROWS = 64, ROW = 24, MOST_HEIGHT = 192;
 let columns = [];  // { at, worst: Uint8Array by rank }
 
 function sample() {
-  const at = Math.floor(status.seconds / COLUMN_SECONDS);
+  const at = Math.floor(status.seconds / COLUMN_SECONDS) + (isOver() ? 1 : 0);
   const size = ranks.reduce((most, rank) => Math.max(most, rank.rank + 1), 0);
   let column = columns[columns.length - 1];
   if (!column || column.at !== at || column.worst.length !== size) {
@@ -178,15 +196,18 @@ const colour = (name) => getComputedStyle(document.documentElement).getPropertyV
 // By its height a state is told from others without its colour, too.
 const HEIGHTS = [1, .8, 1, .6, .25];
 
+// Rows and columns fill the picture: it is as high as its rows need, and begins with the first column.
 function drawGrid() {
-  const { draw, width, height } = prepared($("grid"));
   const newest = columns.length ? columns[columns.length - 1] : null;
   const size = newest ? newest.worst.length : 0;
   const rows = Math.min(size, MOST_ROWS);
+  const wanted = Math.min(Math.max(rows, 1) * ROW, MOST_HEIGHT) + "px";
+  if ($("grid").style.height !== wanted) $("grid").style.height = wanted;
+  const { draw, width, height } = prepared($("grid"));
   const colours = STATES.map((state) => colour(state.name));
   const edge = colour("page");
-  const shown = newest ? Math.max(FEW_COLUMNS, newest.at - columns[0].at + 1) : COLUMNS;
-  const cell = width / shown, tall = Math.min(height / Math.max(rows, 1), 24);
+  const shown = newest ? newest.at - columns[0].at + 1 : COLUMNS;
+  const cell = width / shown, tall = height / Math.max(rows, 1);
   for (const column of columns) {
     const worst = new Uint8Array(rows).fill(255);
     column.worst.forEach((state, rank) => {
@@ -194,7 +215,7 @@ function drawGrid() {
       const row = Math.floor(rank * rows / size);
       worst[row] = Math.min(worst[row], state);
     });
-    const x = (shown - 1 - (newest.at - column.at)) * cell;
+    const x = Math.floor((shown - 1 - (newest.at - column.at)) * cell);
     worst.forEach((state, row) => {
       if (state === 255) return;
       const high = Math.max(1, tall * HEIGHTS[state] - (rows > 40 ? 0 : 1));
@@ -209,7 +230,7 @@ function drawGrid() {
   }
   const label = size ? size + " ranks: " + counts() : "no ranks yet";
   if ($("grid").getAttribute("aria-label") !== label) $("grid").setAttribute("aria-label", label);
-  set($("grid-note"), "As this page has seen them, for 10 minutes at most" +
+  set($("grid-note"), "As this page has seen them in the last " + duration(shown * COLUMN_SECONDS) +
       (rows < size ? "; a row is up to " + Math.ceil(size / rows) + " ranks, as the worst of them." : ", a row for each rank."));
 }
 
@@ -221,7 +242,21 @@ function makeLegend() {
 
 // ---- Rounds and restarts
 
-const MARKS = { round: "▶", failure: "✕", change: "◆", suspect: "→", hang: "■", progress: "●", end: "✓" };
+const MARKS = { round: "▶", failure: "✕", change: "◆", suspect: "→", hang: "■", warning: "▲", progress: "●", stop: "■", end: "✓" };
+const BAD = ["failure", "hang", "warning"];
+const MARK_WIDTH = 16;
+
+const markOf = (one) => one.kind === "end" && !history.well ? "■" : MARKS[one.kind] || "·";
+
+// Marks of events that follow each other at once stand side by side.
+function markPlaces(x, width) {
+  const places = history.events.map((one) => x(one.at));
+  const apart = Math.min(MARK_WIDTH, (width - MARK_WIDTH) / Math.max(places.length, 1));
+  for (let at = 1; at < places.length; ++at) places[at] = Math.max(places[at], places[at - 1] + apart);
+  let limit = width - MARK_WIDTH / 2;
+  for (let at = places.length - 1; at >= 0; --at, limit -= apart) places[at] = Math.min(places[at], limit);
+  return places;
+}
 
 function drawTimeline() {
   const { draw, width, height } = prepared($("timeline"));
@@ -235,22 +270,26 @@ function drawTimeline() {
     since = null;
   };
   for (const one of history.events) {
-    if (["failure", "change", "end"].includes(one.kind)) block(one.at);
+    if (["failure", "change", "stop", "end"].includes(one.kind)) block(one.at);
     if (one.kind === "round") since = one.at;
   }
-  block(history.seconds);
-  draw.font = "14px system-ui, sans-serif";
+  if (!isOver()) block(history.seconds);
+  draw.font = "bold 14px system-ui, sans-serif";
   draw.textAlign = "center";
   draw.textBaseline = "middle";
-  for (const one of history.events) {
-    draw.fillStyle = colour(one.kind === "failure" || one.kind === "hang" ? "failed" : "text");
-    draw.fillText(MARKS[one.kind] || "·", x(one.at), height / 2);
-  }
+  const places = markPlaces(x, width);
+  draw.strokeStyle = colour("panel");
+  draw.lineWidth = 5;
+  history.events.forEach((one, at) => {
+    draw.fillStyle = colour(BAD.includes(one.kind) ? "failed" : "text");
+    draw.strokeText(markOf(one), places[at], height / 2);
+    draw.fillText(markOf(one), places[at], height / 2);
+  });
 }
 
 function showEvents() {
   const list = $("events");
-  const texts = history.events.map((one) => [duration(one.at), (MARKS[one.kind] || "·") + " " + one.text]).reverse();
+  const texts = history.events.map((one) => [duration(one.at), markOf(one) + " " + one.text]).reverse();
   while (list.children.length > texts.length) list.lastChild.remove();
   texts.forEach(([time, text], at) => {
     if (at === list.children.length) {
@@ -278,12 +317,16 @@ const ORDERS = {
 function makeRow(rank) {
   const row = make("tr"), head = make("th"), button = make("button", "", String(rank));
   head.scope = "row";
+  head.dataset.title = "Rank";
   button.type = "button";
   button.setAttribute("aria-label", "last lines of rank " + rank);
   button.addEventListener("click", () => openLog(rank));
   head.append(button);
   row.append(head);
-  for (let at = 0; at < 8; ++at) row.append(make("td"));
+  for (const title of ["Host", "State", "Time", "CPU", "Memory", "Output", "GPU", "Progress"]) {
+    row.append(make("td"));
+    row.lastChild.dataset.title = title;  // for a narrow page, which has no heading
+  }
   for (const at of [4, 5, 7]) {
     const bar = make("span", "bar");
     bar.setAttribute("aria-hidden", "true");
@@ -344,6 +387,7 @@ function showTable() {
     if (!focused && body.children[at] !== row) body.insertBefore(row, body.children[at] || null);
   });
   $("ranks").classList.toggle("no-gpus", !ranks.some((rank) => rank.gpu_memory_total));
+  $("ranks").classList.toggle("no-progress", !ranks.some((rank) => rank.progress));
   $("all").hidden = ranks.length <= FEW;
   set($("shown"), ranks.length <= FEW ? "" : shown.length + " of " + ranks.length + " ranks are shown");
 }
@@ -398,6 +442,7 @@ async function follow(mine) {
 function openLog(rank) {
   log = { rank, from: 0, round: null };
   set($("log"), "");
+  $("log").hidden = false;
   set($("log-note"), "Rank " + rank);
   follow(log);
   $("log").focus();
@@ -424,6 +469,7 @@ async function showStacks() {
     const answer = await ask("api/stacks", "");
     $("stacks").textContent = [...(answer.notes || []), ...stackLines(answer.stacks || [], "", "")].join("\n");
     set($("stacks-note"), "as of " + new Date().toLocaleTimeString());
+    $("stacks").hidden = false;
     $("stacks").focus();
   } catch (failure) {
     set($("stacks-note"), failure.message);
@@ -441,6 +487,9 @@ function show(news) {
     status = news.status;
     answered = performance.now();
     ranks = ranksOf(status);
+  }
+  if (isOver()) endRanks();
+  if (status) {
     showFacts();
     sample();
     drawGrid();
@@ -460,6 +509,7 @@ function connect() {
 
 // A browser tries again by itself, but not after an answer that says no, as to one viewer too many.
 function onLost() {
+  if (isOver()) return disconnect();
   showLost();
   if (!source || source.readyState !== EventSource.CLOSED) return;
   disconnect();

@@ -36,6 +36,9 @@ class Site {
   /// Records an event, and shows it to all clients.
   void tell(const std::function<void(History& history, double now)>& note);
 
+  /// Calls `done` when all clients have what was told, or half a second later.
+  void close(std::function<void()> done) { server_.drain(std::move(done)); }
+
  private:
   void answer(const ask::Question& question, const ask::Respond& respond);
   void answer_metrics(const ask::Respond& respond);

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # --web: the ddprun that has it serves a page and metrics of the whole job, to those who have the token. It is not
-# the master's here.
+# the master's here. The page has what ddprun warns of, and how the job ended.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 job=(--nnodes 2 --nproc_per_node 2 --rdzv_endpoint "$here:29500" --max_restarts 1 "${quick[@]}")
@@ -60,10 +60,15 @@ printf 'GET /api/events?token=%s HTTP/1.1\r\nHost: localhost\r\n\r\n' "$token" >
 touch "$work/crash"
 grep -m 1 -qE '"text":"rank 1 failed first: exit 7 ' <&5 || fail "the failure is not shown"
 grep -m 1 -qE '"text":"round 1 runs with 4 ranks on 2 nodes"' <&5 || fail "the restart is not shown"
+on other wait_for_event worker_started '"round":1,"rank":2,'
+kill -STOP "$(worker_of 2)"
+grep -m 1 -qE '"state":"warning","verdict":"rank 2 \([^"]*\) is stopped by SIGSTOP; ' <&5 || fail "the warning is not shown"
+kill -CONT "$(worker_of 2)"
+grep -m 1 -qE '"text":"rank 2 \([^"]*\) continues; .*"state":"running"' <&5 || fail "its end is not shown"
 wait_until has_metric 'ddprun_restarts_total 1'
 wait_until has_metric 'ddprun_failures_total{cause="exit"} 1'
 wait_until has_metric 'ddprun_workers{state="running"} 4'
-exec 4>&- 5>&-
+exec 4>&-
 
 # Its port is taken: said at once, and nothing begins.
 on third run --web="$port" true
@@ -78,4 +83,25 @@ for node in master other; do
   on $node finish
   on $node expect_exit 143
 done
+# The last words of the stream.
+ended=$(cat <&5)
+exec 5>&-
+grep -qE '"kind":"stop","text":"stopping 2 workers \(SIGTERM\)"' <<<"$ended" || fail "the signal is not shown: $ended"
+[[ $(tail -n 2 <<<"$ended") =~ '"verdict":"this node'"'"'s ddprun was stopped by SIGTERM"' ]] ||
+  fail "the page does not say how the job ended: $ended"
+
+# After success it says so, too.
+on well start --web --nproc_per_node 2 bash -c 'until [ -e "$0" ]; do sleep 0.05; done' "$work/end"
+on well wait_for_stderr 'page and metrics of the job: '
+url=$(sed -n 's/.*page and metrics of the job: //p' "$err")
+port=${url#*1:} token=${url#*=}
+port=${port%%/*}
+exec 5<>"/dev/tcp/127.0.0.1/$port"
+printf 'GET /api/events?token=%s HTTP/1.1\r\nHost: localhost\r\n\r\n' "$token" >&5
+grep -m 1 -q '"text":"round 0 runs' <&5 || fail "the round is not shown"
+touch "$work/end"
+on well finish
+on well expect_exit 0
+[[ $(tail -n 2 <&5) =~ '"state":"succeeded","verdict":"the job has succeeded","well":true' ]] || fail "no success is shown"
+exec 5>&-
 expect_no_process_left

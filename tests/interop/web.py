@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Looks at the pages of web.sh with Chromium: web.py WORK SCREENSHOTS JOB_URL DDPRUN HANG_URL LARGE_URL"""
+"""Looks at the pages of web.sh with Chromium: web.py WORK SCREENSHOTS JOB_URL DDPRUN HANG_URL SUCCESS_URL LARGE_URL"""
 import json
 import os
 import re
@@ -11,11 +11,18 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect, sync_playwright
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-work, screenshots, job_url, ddprun, hang_url, large_url = sys.argv[1:]
+work, screenshots, job_url, ddprun, hang_url, success_url, large_url = sys.argv[1:]
 DEADLINE = 120_000  # of what is waited for: only a test that hangs reaches it
 expect.set_options(timeout=DEADLINE)
-PHONE = {"width": 360, "height": 740}
+PHONE = {"width": 390, "height": 844}
 DESKTOP = {"width": 1280, "height": 900}
+GREY_PART = """() => {  // of the picture of ranks over time
+  const grid = document.getElementById("grid");
+  const {data} = grid.getContext("2d").getImageData(0, 0, grid.width, grid.height);
+  let clear = 0;
+  for (let at = 3; at < data.length; at += 4) clear += data[at] === 0;
+  return clear * 4 / data.length;
+}"""
 said = []  # by the browsers' consoles
 
 
@@ -55,6 +62,13 @@ def look_at_job(browser):
     expect(verdict).to_have_text("● round 0 runs with 3 ranks on 1 node")
     expect(page.locator("#rows tr")).to_have_count(3)
     expect(page.locator("#rows tr").nth(1)).to_contain_text("● running")
+    assert page.title().endswith(": running"), page.title()
+    # Nothing is empty: neither rows nor columns of the picture, nor columns of the table, nor boxes for text.
+    assert page.evaluate("document.getElementById('grid').clientHeight") == 3 * 24
+    assert page.evaluate(GREY_PART) < 0.5, page.evaluate(GREY_PART)
+    expect(page.get_by_role("columnheader", name="Progress")).to_be_hidden()
+    for box in "#log", "#stacks":
+        expect(page.locator(box)).to_be_hidden()
     keep(page, "running")
 
     # A crash, and the restart after it.
@@ -70,6 +84,9 @@ def look_at_job(browser):
     assert values[("ddprun_failures_total", ("cause", "exit"))] == 1, values
     assert values[("ddprun_workers", ("state", "running"))] == 3, values
     assert sum(name[0] == "ddprun_worker_cpu_seconds_total" for name in values) == 3, values
+    # The mark of the failure is beside that of the round which begins a moment later.
+    places = page.evaluate("markPlaces((at) => 8 + 400 * at / history.seconds, 416)")
+    assert all(b - a > 15 for a, b in zip(places, places[1:])), places
     keep(page, "restarted")
 
     # By keyboard alone: to the ranks, and to the last lines of one, which is text whatever it says.
@@ -97,8 +114,35 @@ def look_at_job(browser):
     os.kill(pid, signal.SIGCONT)
     expect(verdict).to_have_text("● round 1 runs with 3 ranks on 1 node")
 
+    phone = open_page(browser, job_url, PHONE)
+    expect(phone.locator("#rows tr")).to_have_count(3)
+    expect(phone.locator("#rows tr").nth(1)).to_contain_text("running")
+    for cell in phone.locator("#rows td:visible, #rows th").all():
+        box = cell.bounding_box()
+        assert box["x"] >= 0 and box["x"] + box["width"] <= PHONE["width"], (cell.inner_text(), box)
+    caption = phone.locator("caption").bounding_box()
+    assert caption["x"] + caption["width"] <= PHONE["width"], caption
+    check_accessible(phone, "a job on a phone")
+    keep(phone, "phone")
+    phone.close()
+
     os.kill(int(ddprun), signal.SIGTERM)
-    expect(verdict).to_contain_text("◌ no answer: the job has ended")
+    expect(verdict).to_have_text("▲ this node's ddprun was stopped by SIGTERM")
+    expect(page.locator("#events")).to_contain_text("■ stopping 3 workers (SIGTERM)")
+    expect(page.locator("#rows .ended")).to_have_count(3)
+    assert page.title().startswith("▲ ") and page.title().endswith(": stopped"), page.title()
+    keep(page, "stopped")
+    page.close()
+
+
+def look_at_success(browser):
+    page = open_page(browser, success_url)
+    expect(page.locator("#rows tr")).to_have_count(2)
+    open(work + "/succeed", "w").close()
+    expect(page.locator("#verdict")).to_have_text("✓ the job has succeeded")
+    expect(page.locator("#rows .ended")).to_have_count(2)
+    assert page.title().endswith(": succeeded"), page.title()
+    keep(page, "succeeded")
     page.close()
 
 
@@ -144,6 +188,7 @@ with sync_playwright() as playwright:
                                          args=["--no-sandbox", "--disable-dev-shm-usage"])
     look_at_job(browser)
     said = [line for line in said if "ERR_CONNECTION" not in line and "ERR_INCOMPLETE" not in line]
+    look_at_success(browser)
     look_at_large_job(browser)
     look_at_hang(browser)
     assert said == [], said

@@ -20,6 +20,10 @@ on hang start --web --nproc_per_node 2 --max_restarts 100 --hang_timeout 6 sleep
 on hang wait_for_stderr 'page and metrics of the job'
 hang_url=$(url_in "$err")
 
+on success start --web --nproc_per_node 2 bash -c 'until [ -e "$0" ]; do sleep 0.05; done' "$work/succeed"
+on success wait_for_stderr 'page and metrics of the job'
+success_url=$(url_in "$err")
+
 # It serves until its input ends.
 mkfifo "$work/input"
 env "$mark" DDPRUN_TEST_SECONDS=500 "$DDPRUN_BIN/test_agent" '[.serves_a_large_job]' <"$work/input" >"$work/large" &
@@ -27,8 +31,10 @@ exec 9>"$work/input"
 wait_until grep -qs 'page and metrics of the job' "$work/large"
 
 env "$mark" "$python" "$interop/web.py" "$work" "$screenshots" "$job_url" "$job" "$hang_url" \
-  "$(url_in "$work/large")" || fail "the page is not as it should be"
+  "$success_url" "$(url_in "$work/large")" || fail "the page is not as it should be"
 exec 9>&-
+on success finish
+on success expect_exit 0
 on job finish
 on job expect_exit 143
 kill -TERM "$(on hang eval 'echo $ddprun')"

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/completion_condition.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/read.hpp>
@@ -166,4 +168,31 @@ TEST_CASE("http server: it takes the place of one that was killed, and no other"
   auto [socket, respond] = world.ask("GET / HTTP/1.1\r\n\r\n");
   respond({200, "new"});
   CHECK(world.read_from(socket).ends_with("new"));
+}
+
+TEST_CASE("http server: who follows slowly gets the latest of what was published") {
+  AskedServer world;
+  auto [socket, respond] = world.ask("GET / HTTP/1.1\r\n\r\n");
+  std::string all;
+  const auto read_until = [&, &socket = socket](const std::string& end) {
+    while (!all.ends_with(end)) {
+      bool has_read = false;
+      asio::async_read(socket, asio::dynamic_buffer(all), asio::transfer_at_least(1),
+                       [&has_read](boost::system::error_code, size_t) { has_read = true; });
+      world.run_until([&has_read] { return has_read; });
+    }
+  };
+  respond({200, "begin\n", "text/plain", {}, true});
+  read_until("begin\n");
+  world.io.restart();
+  world.io.poll();
+  bool drained = false;
+  for (const std::string& piece :
+       {std::string(8'000'000, 'a'), std::string("<2>"), std::string("<3>")})
+    world.server->publish(piece);
+  world.server->drain([&drained] { drained = true; });
+  CHECK(!drained);
+  read_until("<3>");
+  CHECK(!contains(all, "<2>"));
+  world.run_until([&drained] { return drained; });
 }

@@ -49,7 +49,8 @@ TEST_CASE("web history: a failure is the verdict until the next round runs, and 
   CHECK(history.verdict() == "node 1 is gone");
   CHECK(history.downtime(111) == 6);
   history.round_began(112, round_layout(2, 3));
-  history.succeeded(120);
+  history.ended(120, "succeeded", "the job has succeeded", true);
+  history.warned(120.5, "the disk of the log files has stalled");  // too late
   CHECK(history.verdict() == "the job has succeeded");
   CHECK(history.failures() == std::map<std::string, int>{{"exit", 1}});
 
@@ -79,6 +80,40 @@ TEST_CASE("web history: a hang is the verdict until some go on, or the round is 
   history.failed(801, hang, "no rank has made progress");
   CHECK(!history.hangs());
   CHECK(history.downtime(802) == 1);
+}
+
+TEST_CASE("web history: a warning is the verdict until it is over, or something else happens") {
+  History history;
+  history.round_began(0, round_layout(0, 4));
+  CHECK(json::parse(history.json(1))["state"] == "running");
+  history.warned(5, "rank 2 is stopped by SIGSTOP");
+  CHECK(history.verdict() == "rank 2 is stopped by SIGSTOP");
+  CHECK(json::parse(history.json(6))["well"] == false);
+  CHECK(json::parse(history.json(6))["state"] == "warning");
+  history.recovered(7, "rank 2 continues");
+  CHECK(history.verdict() == "round 0 runs with 4 ranks on 1 node");
+  history.warned(8, "ranks 0-2 ended with exit code 0, the first 5 s ago; rank 3 still runs");
+  history.failed(9, failed_with(1 << 8), "rank 3 failed first: exit 1");
+  history.recovered(9.5, "the master is reachable again after 3 s");
+  CHECK(history.verdict() == "rank 3 failed first: exit 1");  // no round runs
+  std::string kinds;
+  const json object = json::parse(history.json(10));
+  for (const json& one : object["events"]) kinds += one["kind"].get<std::string>() + " ";
+  CHECK(kinds == "round warning progress warning failure progress ");
+}
+
+TEST_CASE("web history: how the job ended is the last verdict") {
+  History history;
+  history.round_began(0, round_layout(0, 4));
+  history.stopping(5, "stopping 4 workers (SIGINT)");
+  CHECK(history.verdict() == "stopping 4 workers (SIGINT)");
+  history.ended(6, "stopped", "this node's ddprun was stopped by SIGINT", false);
+  history.recovered(7, "rank 2 continues");
+  const json object = json::parse(history.json(8));
+  CHECK(object["verdict"] == "this node's ddprun was stopped by SIGINT");
+  CHECK(object["well"] == false);
+  CHECK(object["state"] == "stopped");
+  CHECK(object["events"].size() == 3);
 }
 
 TEST_CASE("web history: why a round failed, in one word") {
