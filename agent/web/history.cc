@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/web/history.h"
 
+#include <string_view>
 #include <sys/wait.h>
 #include <utility>
 
@@ -76,8 +77,8 @@ void History::warned(double at, std::string sentence) {
 
 void History::recovered(double at, std::string sentence) {
   if (is_over_) return;
-  const bool was_warning = !running_.empty() && !hangs_;
-  if (was_warning) {
+  const bool is_well = !running_.empty() && std::string_view(state_) == "warning";
+  if (is_well) {
     state_ = "running";
     matter_.clear();
   }

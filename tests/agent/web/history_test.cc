@@ -106,6 +106,7 @@ TEST_CASE("web history: how the job ended is the last verdict") {
   History history;
   history.round_began(0, round_layout(0, 4));
   history.stopping(5, "stopping 4 workers (SIGINT)");
+  history.recovered(5.5, "the master is reachable again after 3 s");
   CHECK(history.verdict() == "stopping 4 workers (SIGINT)");
   history.ended(6, "stopped", "this node's ddprun was stopped by SIGINT", false);
   history.recovered(7, "rank 2 continues");
@@ -113,7 +114,7 @@ TEST_CASE("web history: how the job ended is the last verdict") {
   CHECK(object["verdict"] == "this node's ddprun was stopped by SIGINT");
   CHECK(object["well"] == false);
   CHECK(object["state"] == "stopped");
-  CHECK(object["events"].size() == 3);
+  CHECK(object["events"].size() == 4);
 }
 
 TEST_CASE("web history: why a round failed, in one word") {
