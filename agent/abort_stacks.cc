@@ -15,22 +15,18 @@ namespace {
 /// How long a worker may print its stacks.
 constexpr std::chrono::seconds kPrintingLimit{1};
 
-/// Sends SIGABRT to a worker that prints its stacks at it. Its memory is not worth a core.
-bool abort_printing(pid_t pid) {
+/// The memory of a worker that prints its stacks is not worth a core.
+void forbid_core(pid_t pid) {
   rlimit core{};
-  if (prlimit(pid, RLIMIT_CORE, nullptr, &core) == 0) {
-    core.rlim_cur = 0;
-    prlimit(pid, RLIMIT_CORE, &core, nullptr);
-  }
-  return launcher::signal_catchers(pid, SIGABRT);
+  if (prlimit(pid, RLIMIT_CORE, nullptr, &core) != 0) return;
+  core.rlim_cur = 0;
+  prlimit(pid, RLIMIT_CORE, &core, nullptr);
 }
 
-std::set<pid_t> abort_those_that_print(const std::set<pid_t>& processes) {
-  std::set<pid_t> signalled;
-  for (const pid_t pid : processes) {
-    if (abort_printing(pid)) signalled.insert(pid);
-  }
-  return signalled;
+/// Sends SIGABRT to those that print their stacks at it.
+std::vector<pid_t> abort_those_that_print(const std::vector<pid_t>& workers) {
+  std::ranges::for_each(workers, forbid_core);
+  return launcher::send_notice(workers, SIGABRT);
 }
 
 }  // namespace
@@ -42,10 +38,12 @@ bool AbortStacks::begin(const std::vector<pid_t>& running, std::function<void()>
   }
   if (printing_.empty()) return false;
   done_ = std::move(done);
-  disk_.run([processes = printing_] { return abort_those_that_print(processes); },
-            [this, begun = begun_](const std::set<pid_t>& signalled) {
+  disk_.run([workers = std::vector(printing_.begin(),
+                                   printing_.end())] { return abort_those_that_print(workers); },
+            [this, begun = begun_](const std::vector<pid_t>& signalled) {
               if (begun_ != begun) return;
-              std::erase_if(printing_, [&](pid_t pid) { return !signalled.contains(pid); });
+              std::erase_if(printing_,
+                            [&](pid_t pid) { return std::ranges::count(signalled, pid) == 0; });
               wait_for_end();
             });
   return true;

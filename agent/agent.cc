@@ -24,6 +24,7 @@
 #include "launcher/descendants.h"
 #include "launcher/guardian.h"
 #include "launcher/output/log_dir.h"
+#include "launcher/signal_catchers.h"
 #include "launcher/signals.h"
 #include "launcher/spawn.h"
 
@@ -131,13 +132,24 @@ void Agent::on_signal(int signal) {
   reporter_.signal_received(signal);
   if (signal == SIGINT && job_.debugged_rank && workers_.interrupt(*job_.debugged_rank)) return;
   const bool handled = contains(job_.signals_to_handle, signal);
-  if (!handled && contains(launcher::kForwardedSignals, signal)) return workers_.forward(signal);
+  if (!handled && contains(launcher::kForwardedSignals, signal)) return notify_workers(signal);
   if (!handled && signal == SIGQUIT) return stacks_.show();
   if (outcome_) return io_.stop();
+  interrupted_by_key_ = signal == SIGINT && signals_.is_from_terminal();
   if (machine_.state() == Machine::State::running) {
     reporter_.stopping(workers_.running().size(), signal, handled);
   }
   handle_event(event::StopRequested{signal, !handled});
+}
+
+void Agent::notify_workers(int signal) {
+  std::vector<pid_t> workers;
+  for (const WorkerWatch::Process& worker : workers_.processes()) workers.push_back(worker.pid);
+  disk_.run([workers, signal] { return launcher::send_notice(workers, signal); },
+            [signal, count = workers.size()](const std::vector<pid_t>& signalled) {
+              if (signalled.size() < count)
+                log::warning(notice_text(signal, signalled.size(), count));
+            });
 }
 
 /// The guardian has ended, or goes on after Ctrl-Z.
@@ -281,6 +293,7 @@ void Agent::on_round_broken(const rendezvous::Broken& broken) {
   restarts_ = broken.restarts;
   look_first_ = broken.root_cause && is_consequence(*broken.root_cause);
   hung_ = broken.root_cause && broken.root_cause->hung;
+  round_failed_ = round_failed_ || broken.root_cause;
   reporter_.round_broken(broken, layout_.round);
   handle_event(event::RoundBroken{broken.ends_job});
 }
@@ -307,9 +320,16 @@ void Agent::handle_event(Event event) {
   while (!queued_events_.empty()) {
     const Event next = std::move(queued_events_.front());
     queued_events_.pop_front();
+    if (std::holds_alternative<event::WorkersEnded>(next)) report_stop();
     perform(machine_.on(next));
   }
   handling_event_ = false;
+}
+
+/// The report of a failure says it of the whole job.
+void Agent::report_stop() {
+  const std::string line = round_failed_ ? "" : workers_.stop_line();
+  if (!line.empty()) log::info(line);
 }
 
 void Agent::perform(const Actions& actions) {
@@ -338,7 +358,7 @@ void Agent::perform(const action::StartWorkers& start) {
   if (job_.interface.empty() && master_.hosted()) {
     find_interface(job_, master_.hosted()->agent_addresses());
   }
-  look_first_ = hung_ = false;
+  look_first_ = hung_ = round_failed_ = false;
   layout_ = start.layout;
   restarts_ = layout_.restarts;
   was_member_ = true;
@@ -361,6 +381,7 @@ void Agent::perform(const action::ReportStartFailure& report) {
 
 void Agent::report_failure(const rendezvous::Failure& failure) {
   reporter_.worker_failed();
+  round_failed_ = true;
   look_first_ = is_consequence(failure);
   master_.client().fail(layout_.round, failure);
 }
@@ -374,7 +395,7 @@ void Agent::perform(const action::StopWorkers& stop) {
   if (stop.signal == SIGKILL) output_.drop_stopped_readers();
   if (hung_ && stop.signal == SIGTERM) return workers_.abort_and_stop(stop.signal);
   if (look_first_ && stop.signal == SIGTERM) return workers_.look_and_stop(stop.signal);
-  workers_.stop(stop.signal);
+  workers_.stop(stop.signal, interrupted_by_key_);
 }
 
 void Agent::perform(const action::Leave& leave) {

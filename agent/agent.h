@@ -47,6 +47,7 @@ class Agent {
  private:
   // Events.
   void on_signal(int signal);
+  void notify_workers(int signal);
   void on_continued();
   void on_stop_asked();
   void on_master_found(Result<rendezvous::Resolver::Addresses> addresses);
@@ -66,6 +67,7 @@ class Agent {
 
   // Actions. Events are handled one after the other, also those that an action causes.
   void handle_event(Event event);
+  void report_stop();
   void perform(const Actions& actions);
   void perform(const action::Join&);
   void perform(const action::StartWorkers& start);
@@ -106,6 +108,8 @@ class Agent {
   bool hosted_round_ = false;  // the master of its last round was elected, and in this process
   bool look_first_ = false;    // at workers, before they are stopped
   bool hung_ = false;          // its last round, which --hang_timeout has ended
+  bool round_failed_ = false;  // likewise, or by a worker or a node
+  bool interrupted_by_key_ = false;           // Ctrl-C is for the whole groups
   std::optional<rendezvous::Failed> failed_;  // how the job ended
   std::deque<Event> queued_events_;           // that came while another one was handled
   bool handling_event_ = false;

@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <utility>
 
+#include "agent/report.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "launcher/command_output.h"
-#include "launcher/exit_status.h"
 #include "launcher/signal_catchers.h"
 
 namespace ddprun::agent {
@@ -27,14 +27,6 @@ constexpr int kMostQuestions = 3;
 /// Between two looks for processes that begin or set up their handlers after the moment.
 constexpr std::chrono::seconds kLongestPause{10};
 
-std::vector<pid_t> signal_all_catchers(const std::vector<pid_t>& workers, int signal) {
-  std::vector<pid_t> signalled;
-  for (const pid_t worker : workers) {
-    if (launcher::signal_catchers(worker, signal)) signalled.push_back(worker);
-  }
-  return signalled;
-}
-
 }  // namespace
 
 std::optional<std::chrono::sys_seconds> parse_end(const std::string& text) {
@@ -49,13 +41,8 @@ std::optional<std::chrono::sys_seconds> parse_end(const std::string& text) {
 
 std::string deadline_line(const Deadline& deadline, std::chrono::seconds left,
                           std::size_t signalled, std::size_t workers) {
-  const std::string signal = launcher::signal_name(deadline.signal);
-  const std::string line =
-      deadline.job + "'s time limit is over" + (left > 0s ? " in " + duration_text(left) : "");
-  if (signalled == workers) return line + ": " + signal + " to all workers";
-  if (signalled == 0) return line + ": no worker here handles " + signal + ", so none gets it";
-  return line + ": " + signal + " to " + std::to_string(signalled) + " of " +
-         std::to_string(workers) + " workers here, as the others do not handle it";
+  return deadline.job + "'s time limit is over" + (left > 0s ? " in " + duration_text(left) : "") +
+         ": " + notice_text(deadline.signal, signalled, workers);
 }
 
 void DeadlineWatch::begin() {
@@ -110,7 +97,7 @@ void DeadlineWatch::look() {
   signalled_ = std::move(before);  // an ended worker's number may be another's
   if (left_out.empty()) return look_again();
   jobs_.run([left_out = std::move(left_out),
-             signal = job_.deadline->signal] { return signal_all_catchers(left_out, signal); },
+             signal = job_.deadline->signal] { return launcher::send_notice(left_out, signal); },
             [this, node = std::move(node)](const std::vector<pid_t>& signalled) {
               on_signalled(node, signalled);
             });

@@ -238,7 +238,7 @@ std::vector<WorkerWatch::Process> NodeWorkers::processes() const {
   return processes;
 }
 
-void NodeWorkers::stop(int signal) {
+void NodeWorkers::stop(int signal, bool to_whole_groups) {
   if (!group_) return;
   end_watches();
   aborts_.cancel();
@@ -249,11 +249,7 @@ void NodeWorkers::stop(int signal) {
     events_.round_stopping(layout_.round, signal);
     report_waiting();
   }
-  group_->stop(signal);
-}
-
-void NodeWorkers::forward(int signal) {
-  if (group_) group_->forward(signal);
+  group_->stop(signal, to_whole_groups);
 }
 
 bool NodeWorkers::interrupt(int rank) {
@@ -354,13 +350,9 @@ void NodeWorkers::record_end(const launcher::WorkerEnd& end, const std::string& 
 }
 
 TracePlaces NodeWorkers::trace_places(const launcher::WorkerEnd& end) const {
-  TracePlaces places{setup_.error_file(end.local_rank),
-                     setup_.redirected_to(end.local_rank),
-                     setup_.log_folder_of(end.local_rank),
-                     {}};
-  // What one that was stopped prints at last explains nothing.
-  if (!end.stopped) places.stderr_end = output_.stderr_end(layout_.first_rank + end.local_rank);
-  return places;
+  return {setup_.error_file(end.local_rank), setup_.redirected_to(end.local_rank),
+          setup_.log_folder_of(end.local_rank),
+          output_.stderr_end(layout_.first_rank + end.local_rank)};
 }
 
 void NodeWorkers::on_killing(const std::vector<int>& local_ranks) const {

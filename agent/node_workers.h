@@ -64,8 +64,8 @@ class NodeWorkers {
   /// Their latest reports of progress: "rank 0: step 12"; empty: none.
   std::string statuses() const { return progress_.statuses(); }
 
-  /// WorkersEnded follows. A second call, or SIGKILL, kills at once.
-  void stop(int signal);
+  /// As WorkerGroup::stop. WorkersEnded follows. A second call, or SIGKILL, kills at once.
+  void stop(int signal, bool to_whole_groups = false);
 
   /// As stop, but looks first at where the workers are, for exits(): after a failure that looks
   /// like a consequence. Takes a millisecond; a stop() meanwhile is obeyed at once.
@@ -74,9 +74,6 @@ class NodeWorkers {
   /// As stop, of a round that hangs: those whose stacks could not be read print them first, if
   /// SIGABRT makes them do so, and have a second for that.
   void abort_and_stop(int signal);
-
-  /// Sends `signal` to each worker and changes nothing else.
-  void forward(int signal);
 
   /// Sends SIGINT to the processes of one worker, and changes nothing else. False: it does not run
   /// here.
@@ -115,6 +112,9 @@ class NodeWorkers {
   /// How the workers of the latest round ended, once all have. The first that failed is among the
   /// victims, too: the master knows whether it is the root cause.
   const rendezvous::WorkerExits& exits() const { return round_end_.exits(); }
+
+  /// How those of the latest round that were stopped ended, as RoundEnd::stop_line.
+  std::string stop_line() const { return round_end_.stop_line(); }
 
   /// The path of the error file of the worker with this global rank in the latest round; empty:
   /// there is none, or it belongs to another node.

@@ -2,9 +2,12 @@
 #include "agent/report.h"
 
 #include <algorithm>
+#include <csignal>
 #include <iterator>
+#include <map>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include "agent/outcome.h"
 #include "agent/report_hints.h"
@@ -19,6 +22,7 @@ using rendezvous::Failure;
 constexpr size_t kMostLines = 14;     // of a worker's stderr: a screen has 24
 constexpr size_t kMostFrames = 10;    // of these, for a traceback
 constexpr size_t kMostColumns = 240;  // three lines of a terminal
+constexpr size_t kMostWays = 3;       // in which workers fail while they are stopped
 constexpr std::string_view kTraceback = "Traceback (most recent call last):";
 
 /// Untrusted text as one printable line.
@@ -143,6 +147,25 @@ std::string title_and_lines(const std::string& title, std::string_view text) {
   return all;
 }
 
+std::vector<int> ranks_of(const std::vector<StoppedWorker>& workers) {
+  std::vector<int> ranks;
+  for (const StoppedWorker& worker : workers) ranks.push_back(worker.rank);
+  return ranks;
+}
+
+/// "exit 1: RuntimeError: disk is full", of workers with one status; with the last words of the
+/// first that has some.
+std::string how_they_failed(const std::vector<StoppedWorker>& workers) {
+  const std::string how = workers.front().status.text();
+  for (const StoppedWorker& worker : workers) {
+    const auto words = last_of(lines_of(worker.stderr_tail), 1);
+    if (words.empty()) continue;
+    const bool is_only = workers.size() == 1;
+    return how + (is_only ? "" : "; " + ranks_text({worker.rank})) + ": " + words.front();
+  }
+  return how;
+}
+
 /// Of a hang: whom the others waited for.
 std::string line_after_title(std::string_view text) {
   const std::vector<std::string_view> lines = lines_of(text);
@@ -202,6 +225,47 @@ std::string loss_text(const Failure& root_cause) {
   if (!root_cause.cause.empty()) text += ": " + one_line(root_cause.cause);
   if (!root_cause.exception.empty()) text += ": " + one_line(exception_of(root_cause));
   return text;
+}
+
+std::string stop_line(std::vector<StoppedWorker> workers, int signal) {
+  std::ranges::sort(workers, {}, &StoppedWorker::rank);
+  std::vector<int> saved, signalled, killed, others;
+  std::map<int, std::vector<StoppedWorker>> failed;  // by wait status
+  for (StoppedWorker& worker : workers) {
+    const launcher::ExitStatus status = worker.status;
+    if (status.success()) {
+      saved.push_back(worker.rank);
+    } else if (status.code() == 128 + signal) {  // also as a shell passes it on
+      signalled.push_back(worker.rank);
+    } else if (status.signal() == SIGKILL) {
+      killed.push_back(worker.rank);
+    } else if (failed.size() < kMostWays || failed.contains(status.wait_status())) {
+      failed[status.wait_status()].push_back(std::move(worker));
+    } else {
+      others.push_back(worker.rank);
+    }
+  }
+  if (saved.empty() && failed.empty()) return "";
+  std::string line;
+  const auto add = [&line](const std::vector<int>& ranks, const std::string& how) {
+    if (!ranks.empty()) line += (line.empty() ? "" : "; ") + ranks_text(ranks) + how;
+  };
+  add(saved, " ended with exit code 0");
+  add(signalled, " ended by " + launcher::signal_name(signal));
+  add(killed, killed.size() == 1 ? " was killed" : " were killed");
+  for (const auto& [status, of_status] : failed) {
+    add(ranks_of(of_status), " failed while stopping: " + how_they_failed(of_status));
+  }
+  add(others, " failed in other ways");
+  return line;
+}
+
+std::string notice_text(int signal, std::size_t signalled, std::size_t workers) {
+  const std::string name = launcher::signal_name(signal);
+  if (signalled == workers) return name + " to all workers";
+  if (signalled == 0) return "no worker here handles " + name + ", so none gets it";
+  return name + " to " + std::to_string(signalled) + " of " + std::to_string(workers) +
+         " workers here, as the others do not handle it";
 }
 
 std::string restart_line(const rendezvous::Layout& layout, int max_restarts,

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <string>
+#include <vector>
 
+#include "launcher/exit_status.h"
 #include "rendezvous/layout.h"
 
 // The sentences about failures and rounds. Each function gives one message for log::error or
@@ -40,5 +43,20 @@ std::string restart_line(const rendezvous::Layout& layout, int max_restarts,
 
 /// The round after a change of membership: "round 3 with 3 of 2:4 nodes, 24 workers".
 std::string regroup_line(const rendezvous::Layout& layout, int min_nodes, int max_nodes);
+
+/// A worker that ran when ddprun stopped its node's workers.
+struct StoppedWorker {
+  int rank = 0;
+  launcher::ExitStatus status;
+  std::string stderr_tail;
+};
+
+/// After a stop with `signal`: "ranks 0-6 ended with exit code 0; rank 7 failed while stopping:
+/// exit 1: RuntimeError: disk is full". Empty if all ended by the signal, or were killed.
+std::string stop_line(std::vector<StoppedWorker> workers, int signal);
+
+/// Who got a signal that only those get that handle it: "SIGUSR2 to all workers", "no worker here
+/// handles SIGUSR2, so none gets it".
+std::string notice_text(int signal, std::size_t signalled, std::size_t workers);
 
 }  // namespace ddprun::agent

@@ -48,6 +48,7 @@ void RoundEnd::clear(const rendezvous::Layout& layout) {
   cause_limit_.reset();
   first_failure_.clear();
   stop_signal_ = 0;
+  stopped_.clear();
   exits_ = {};
 }
 
@@ -86,6 +87,10 @@ void RoundEnd::on_traces(const launcher::WorkerEnd& end, std::optional<std::size
   const std::string& exception = traces.exception.message;
   hooks_.examined(end, exception);
   rendezvous::Failure failure = failure_of(end, traces);
+  if (end.stopped) {
+    // What it prints after that explains no failure before.
+    stopped_.push_back({failure.rank, end.status, std::exchange(failure.stderr_tail, "")});
+  }
   // A worker that speaks of a lost peer did not fail for want of space, and is still looked at.
   if (!is_consequence(failure)) failure.cause = traces.cause;
   if (failure.cause.empty()) failure.cause = cause;
@@ -170,6 +175,10 @@ void RoundEnd::all_ended(const std::vector<int>& killed) {
   if (is_stopping()) exits_.seconds = stopping.count();
   for (const int local_rank : killed) exits_.killed.push_back(layout_.first_rank + local_rank);
   settle(std::nullopt);
+}
+
+std::string RoundEnd::stop_line() const {
+  return agent::stop_line(stopped_, stop_signal_);
 }
 
 bool RoundEnd::is_known() const {

@@ -14,6 +14,7 @@
 
 #include "agent/failure_traces.h"
 #include "agent/first_failure.h"
+#include "agent/report.h"
 #include "launcher/gpu_errors.h"
 #include "launcher/oom.h"
 #include "launcher/worker_group.h"
@@ -71,6 +72,9 @@ class RoundEnd {
   /// Complete, once is_known(). The first that failed is among the victims, too.
   const rendezvous::WorkerExits& exits() const { return exits_; }
 
+  /// stop_line() of the workers that were stopped.
+  std::string stop_line() const;
+
   /// "rank 3 failed (exit 1); "; empty: no failure was told.
   const std::string& first_failure() const { return first_failure_; }
 
@@ -100,6 +104,7 @@ class RoundEnd {
   std::optional<boost::asio::steady_timer> cause_limit_;  // while a lost peer may still be named
   std::string first_failure_;
   int stop_signal_ = 0;  // the first one they got; 0: none
+  std::vector<StoppedWorker> stopped_;
   std::chrono::steady_clock::time_point stop_began_;
   std::timespec stop_dated_{};  // the same, as the kernel dates files
   rendezvous::WorkerExits exits_;

@@ -238,8 +238,9 @@ constexpr std::array kFlags = std::to_array<Flag>({
      "SIGTERM,SIGINT,SIGHUP,SIGQUIT",
      "comma-separated names of signals",
      "Signals that stop the job: the workers get the same signal, and have --shutdown_timeout to "
-     "exit. If they are not in the list, SIGUSR1 and SIGUSR2 are forwarded to the workers, SIGQUIT "
-     "shows where the workers are, and other signals end ddprun and kill its workers at once.",
+     "exit. If they are not in the list, SIGUSR1 and SIGUSR2 are forwarded to workers that handle "
+     "them, SIGQUIT shows where the workers are, and other signals end ddprun and kill its workers "
+     "at once.",
      set_signals},
     {Group::failures, "deadline_signal", "", "SIGNAL[@TIME]", "DDPRUN_DEADLINE_SIGNAL", "USR2@90s",
      "the name of a signal, with or without a time before the deadline, as in USR2@90s, or none",

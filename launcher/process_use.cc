@@ -58,6 +58,18 @@ double cpu_between(const ProcessUse& before, const ProcessUse& now) {
   return seconds_computed(before.waits, now.waits);
 }
 
+/// By parent, without io_bytes and `traced`.
+std::multimap<pid_t, ProcessUse> uses_of_host() {
+  std::multimap<pid_t, ProcessUse> by_parent;
+  for (const pid_t pid : pids_of_host()) {
+    const std::string stat = file_of(pid, "stat");
+    const std::optional<Descendant> process = parse_proc_stat(stat);
+    if (!process || process->name == kStackReader) continue;
+    if (const auto use = parse_stat_use(stat)) by_parent.emplace(use->parent, *use);
+  }
+  return by_parent;
+}
+
 bool is_same(const ProcessUse& a, const ProcessUse& b) {
   return a.pid == b.pid && a.started == b.started;
 }
@@ -99,13 +111,7 @@ ProcessUse use_of_process(pid_t pid) {
 }
 
 std::vector<ProcessUse> uses_below(pid_t root) {
-  std::multimap<pid_t, ProcessUse> by_parent;
-  for (const pid_t pid : pids_of_host()) {
-    const std::string stat = file_of(pid, "stat");
-    const std::optional<Descendant> process = parse_proc_stat(stat);
-    if (!process || process->name == kStackReader) continue;
-    if (const auto use = parse_stat_use(stat)) by_parent.emplace(use->parent, *use);
-  }
+  const std::multimap<pid_t, ProcessUse> by_parent = uses_of_host();
   std::vector<ProcessUse> found;
   std::vector<pid_t> to_visit = {root};
   while (!to_visit.empty()) {
@@ -120,6 +126,12 @@ std::vector<ProcessUse> uses_below(pid_t root) {
   }
   std::ranges::sort(found, {}, &ProcessUse::pid);
   return found;
+}
+
+std::multimap<pid_t, pid_t> children_by_parent() {
+  std::multimap<pid_t, pid_t> children;
+  for (const auto& [parent, child] : uses_of_host()) children.emplace(parent, child.pid);
+  return children;
 }
 
 UseChange change_of(const std::vector<ProcessUse>& before, const std::vector<ProcessUse>& now,

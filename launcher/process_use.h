@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <sys/types.h>
@@ -35,6 +36,9 @@ inline constexpr const char* kStackReader = "ddp-stacks";
 /// /proc. Some 10 µs for each process of the host.
 /// For any thread.
 std::vector<ProcessUse> uses_below(pid_t root);
+
+/// The children of each process of the host, as uses_below() finds them, by their parents.
+std::multimap<pid_t, pid_t> children_by_parent();
 
 /// The changes from one look at the processes to another, `seconds` later.
 struct UseChange {

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/signal_catchers.h"
 
+#include <algorithm>
+#include <climits>
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
 #include <fcntl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#include <vector>
+#include <utility>
 
-#include "base/fd.h"
+#include "launcher/process_sample.h"
 #include "launcher/process_use.h"
 
 namespace ddprun::launcher {
@@ -40,13 +42,44 @@ bool is_child(const std::string& status, pid_t parent) {
   return its_parent != nullptr && std::atoi(its_parent) == parent;
 }
 
-/// The descriptor comes first: what is read then is about its process, or it has ended.
-bool signal_if_caught(pid_t pid, pid_t parent, int signal) {
-  const Fd process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
-  if (!process) return false;
+std::string executable_of(pid_t pid) {
+  char path[PATH_MAX];
+  const ssize_t size = readlink(("/proc/" + std::to_string(pid) + "/exe").c_str(), path, PATH_MAX);
+  return {path, static_cast<size_t>(std::max<ssize_t>(size, 0))};
+}
+
+/// Of a process that does not handle the signal.
+SignalView::State state_of(pid_t pid, const std::string& status) {
+  const char state = parse_proc_status(status).state;
+  const std::string channel = wait_channel(pid);
+  if (channel == "do_wait") return SignalView::State::waits_for_child;
+  const bool computes = state == 'R' || state == 'D' || channel.starts_with("futex");
+  return computes ? SignalView::State::computes : SignalView::State::sleeps;
+}
+
+SignalView look_at(pid_t pid, int signal) {
   const std::string status = read_status(pid);
-  if (!is_child(status, parent) || !catches(status, signal)) return false;
-  return syscall(SYS_pidfd_send_signal, process.get(), signal, nullptr, 0) == 0;
+  SignalView view;
+  view.handles = catches(status, signal);
+  if (!view.handles) view.state = state_of(pid, status);
+  view.ignores_quit = has_bit(status, "SigIgn:", SIGQUIT);
+  view.executable = executable_of(pid);
+  view.name = status.substr(0, status.find('\n'));
+  view.name.erase(0, std::string("Name:\t").size());
+  return view;
+}
+
+bool send_by(const Fd& pidfd, int signal) {
+  return syscall(SYS_pidfd_send_signal, pidfd.get(), signal, nullptr, 0) == 0;
+}
+
+/// The descriptor comes first: what is read then is about its process, or it has ended.
+Fd signal_if_caught(pid_t pid, pid_t parent, int signal) {
+  Fd process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  if (!process) return {};
+  const std::string status = read_status(pid);
+  if (!is_child(status, parent) || !catches(status, signal)) return {};
+  return send_by(process, signal) ? std::move(process) : Fd();
 }
 
 }  // namespace
@@ -61,24 +94,40 @@ bool catches(const std::string& status, int signal) {
   return has_bit(status, "SigBlk:", signal) && !has_bit(status, "SigBlk:", SIGVTALRM);
 }
 
-bool signal_catchers(pid_t pid, int signal) {
-  if (!is_child(read_status(pid), getpid())) return false;
-  if (signal_if_caught(pid, getpid(), signal)) return true;
-  const std::vector<ProcessUse> below = uses_below(pid);
-  bool sent = false;
-  for (std::vector<pid_t> to_visit = {pid}; !to_visit.empty();) {
-    const pid_t parent = to_visit.back();
-    to_visit.pop_back();
-    for (const ProcessUse& child : below) {
-      if (child.parent != parent) continue;
-      if (signal_if_caught(child.pid, parent, signal)) {
-        sent = true;
-      } else {
-        to_visit.push_back(child.pid);
-      }
-    }
+std::vector<SignalCatchers::Process> SignalCatchers::send(pid_t worker) {
+  if (!is_child(read_status(worker), getpid())) return {};
+  std::map<int, int> parents = {{worker, getpid()}};
+  const auto look = [this](pid_t pid) { return look_at(pid, signal_); };
+  const auto children = [&](pid_t parent) {
+    std::vector<pid_t> found = children_of(parent);
+    for (const pid_t child : found) parents[child] = parent;
+    return found;
+  };
+  std::vector<Process> signalled;
+  for (const pid_t pid : signal_targets(worker, use_, look, children)) {
+    Fd process = signal_if_caught(pid, parents[pid], signal_);
+    if (!process) continue;
+    if (use_ == SignalUse::stop) send_by(process, SIGCONT);  // a stopped one would not notice
+    signalled.push_back({pid, std::move(process)});
   }
-  return sent;
+  return signalled;
+}
+
+std::vector<pid_t> SignalCatchers::children_of(pid_t parent) {
+  if (!children_) children_ = children_by_parent();
+  std::vector<pid_t> children;
+  const auto [first, last] = children_->equal_range(parent);
+  for (auto child = first; child != last; ++child) children.push_back(child->second);
+  return children;
+}
+
+std::vector<pid_t> send_notice(const std::vector<pid_t>& workers, int signal) {
+  SignalCatchers catchers(signal, SignalUse::notice);
+  std::vector<pid_t> signalled;
+  for (const pid_t worker : workers) {
+    if (!catchers.send(worker).empty()) signalled.push_back(worker);
+  }
+  return signalled;
 }
 
 }  // namespace ddprun::launcher

@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <map>
+#include <optional>
 #include <string>
 #include <sys/types.h>
+#include <vector>
+
+#include "base/fd.h"
+#include "launcher/signal_targets.h"
 
 // Signals for those that do something with them: the default action of most is to end the process.
 
@@ -13,10 +19,31 @@ namespace ddprun::launcher {
 /// or blocks all signals, to end or to pass them on.
 bool catches(const std::string& status, int signal);
 
-/// Sends `signal` to the child `pid` of this process if it catches it, or else, as `pid` may be a
-/// script that has started the program, to those of its descendants that do, but not to what these
-/// have started. Nothing if `pid` is no child, or not any more. Returns whether any got it. Reads
-/// /proc; for any thread.
-bool signal_catchers(pid_t pid, int signal);
+/// Sends one signal to several workers, each time to the processes that signal_targets() chooses.
+/// Reads /proc, where nothing waits for a disk, and at most once for all processes of the host. For
+/// any thread.
+class SignalCatchers {
+ public:
+  struct Process {
+    pid_t pid;
+    Fd pidfd;
+  };
+
+  SignalCatchers(int signal, SignalUse use) : signal_(signal), use_(use) {}
+
+  /// Signals the child `worker` or what it has started. Returns the processes that got the signal:
+  /// none if `worker` is no child, or not any more.
+  std::vector<Process> send(pid_t worker);
+
+ private:
+  std::vector<pid_t> children_of(pid_t parent);
+
+  int signal_;
+  SignalUse use_;
+  std::optional<std::multimap<pid_t, pid_t>> children_;  // of each process; nullopt: not read
+};
+
+/// Sends a notice to all `workers`, which are children. Returns those of which a process got it.
+std::vector<pid_t> send_notice(const std::vector<pid_t>& workers, int signal);
 
 }  // namespace ddprun::launcher

@@ -8,6 +8,7 @@
 
 #include "base/fd.h"
 #include "launcher/signals.h"
+#include "launcher/stop_requests.h"
 
 namespace ddprun::launcher {
 
@@ -28,6 +29,8 @@ void SignalReader::read_next() {
         while (read(signals_.native_handle(), &info, sizeof info) == sizeof info) {
           const int signal = static_cast<int>(info.ssi_signo);
           const bool is_forwarded = info.ssi_pid == static_cast<unsigned>(getppid());
+          is_from_terminal_ =
+              is_forwarded && info.ssi_code == SI_QUEUE && info.ssi_int == kFromTerminal;
           if (signal != SIGTSTP && !is_repeated(signal, is_forwarded)) received_(signal);
         }
         read_next();

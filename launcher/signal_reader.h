@@ -23,6 +23,9 @@ class SignalReader {
   /// Calls `received` for each signal from now on. Errors: system.
   Result<> start(std::function<void(int signal)> received);
 
+  /// Whether the signal that is being received was a key of the terminal, which the guardian got.
+  bool is_from_terminal() const { return is_from_terminal_; }
+
  private:
   void read_next();
   bool is_repeated(int signal, bool is_forwarded);
@@ -36,6 +39,7 @@ class SignalReader {
   boost::asio::posix::stream_descriptor signals_;
   std::function<void(int signal)> received_;
   std::map<int, Count> stop_requests_;
+  bool is_from_terminal_ = false;
 };
 
 }  // namespace ddprun::launcher

@@ -20,7 +20,8 @@ bool asks_to_stop(int signal) {
 }  // namespace
 
 void StopRequests::forward(int signal, bool from_terminal) {
-  kill(agent_, signal);
+  const sigval value = {.sival_int = from_terminal ? kFromTerminal : 0};
+  if (sigqueue(agent_, signal, value) != 0) kill(agent_, signal);  // no memory for the value
   if (!asks_to_stop(signal)) return;
   kill(agent_, SIGCONT);
   last_ = signal;

@@ -7,6 +7,9 @@
 
 namespace ddprun::launcher {
 
+/// The value with a signal to the agent that a key of the terminal has caused.
+inline constexpr int kFromTerminal = 1;
+
 /// The guardian's view of the signals that it forwards to the agent. A second request to stop means
 /// "at once": if the agent does not even read it in time, it hangs, and the guardian has to act.
 class StopRequests {

@@ -28,6 +28,8 @@ void Worker::wait() {
                     // The event may be of an earlier descriptor with this number, closed while the
                     // event was queued. Boost.Process's own wait would then block until the child
                     // ends.
+                    if (!is_dead()) return wait();
+                    if (rest_signal_ != 0) signal_group(rest_signal_);  // it keeps its pid so far
                     if (process_.running(cancelled)) return wait();
                     running_ = false;
                     const ExitStatus status(process_.native_exit_code());
@@ -59,10 +61,6 @@ void Worker::signal_group(int signal) {
   if (!running_) return;
   // Before its setsid the child has no group and no children; the signal is blocked until exec.
   if (kill(-pid_, signal) != 0) kill(pid_, signal);
-}
-
-void Worker::signal_leader(int signal) {
-  if (running_) kill(pid_, signal);
 }
 
 }  // namespace ddprun::launcher

@@ -46,8 +46,8 @@ class Worker {
   /// group's number may be reused.
   void signal_group(int signal);
 
-  /// Sends `signal` only to the child, under the same rule.
-  void signal_leader(int signal);
+  /// What is left of the group when the child has ended gets `signal` then; 0: nothing.
+  void signal_rest_at_end(int signal) { rest_signal_ = signal; }
 
  private:
   void wait();
@@ -57,6 +57,7 @@ class Worker {
   pid_t pid_;
   std::function<void(ExitStatus)> ended_;
   bool running_ = true;
+  int rest_signal_ = 0;
 };
 
 }  // namespace ddprun::launcher

@@ -2,11 +2,19 @@
 #include "launcher/worker_group.h"
 
 #include <csignal>
+#include <poll.h>
 #include <utility>
 
 #include "launcher/guardian.h"
 
 namespace ddprun::launcher {
+namespace {
+
+/// How long a worker may run on when those that got the signal in its place have ended.
+constexpr std::chrono::seconds kTimeToFollow{3};
+
+}  // namespace
+
 WorkerGroup::WorkerGroup(boost::asio::any_io_executor executor, std::chrono::milliseconds grace,
                          Hooks hooks)
     : executor_(std::move(executor)),
@@ -40,7 +48,8 @@ void WorkerGroup::tell_guardian() const {
 
 void WorkerGroup::on_worker_ended(int local_rank, ExitStatus status) {
   --running_;
-  const Member& member = members_[static_cast<size_t>(local_rank)];
+  Member& member = members_[static_cast<size_t>(local_rank)];
+  member.deputies.reset();
   const pid_t pid = member.worker.pid();
   // Right after its worker was reaped, before the pid can be reused.
   if (kill(-pid, 0) == 0) orphaned_groups_.insert(pid);
@@ -59,22 +68,25 @@ void WorkerGroup::finish_or_stop_orphans() {
   hooks_.all_ended();
 }
 
-void WorkerGroup::stop(int signal) {
+void WorkerGroup::stop(int signal, bool to_whole_groups) {
   if (ended_) return;
   if (stop_signal_ != 0 || signal == SIGKILL || grace_ == std::chrono::milliseconds::zero()) {
     kill_now();
   } else {
-    begin_stop(signal);
+    begin_stop(signal, to_whole_groups);
   }
   if (running_ == 0) finish_or_stop_orphans();  // also if none was started
 }
 
-void WorkerGroup::begin_stop(int signal) {
+void WorkerGroup::begin_stop(int signal, bool to_whole_groups) {
   stop_signal_ = signal;
+  SignalCatchers catchers(signal, SignalUse::stop);
   for (Member& member : members_) {
     if (!member.worker.running()) continue;
     member.stopped = !member.worker.is_dead();  // its end may not have been reported yet
-    member.worker.signal_group(signal);
+    auto first = to_whole_groups ? std::vector<SignalCatchers::Process>()
+                                 : catchers.send(member.worker.pid());
+    signal_first(member, std::move(first));
     member.worker.signal_group(SIGCONT);  // a stopped process cannot handle `signal`
     signalled_groups_.insert(member.worker.pid());
   }
@@ -85,6 +97,42 @@ void WorkerGroup::begin_stop(int signal) {
     hooks_.killing(running());
     kill_now();
   });
+}
+
+void WorkerGroup::signal_first(Member& member, std::vector<SignalCatchers::Process> catchers) {
+  if (catchers.empty()) return member.worker.signal_group(stop_signal_);
+  member.worker.signal_rest_at_end(stop_signal_);
+  for (const SignalCatchers::Process& each : catchers) signalled_orphans_.insert(each.pid);
+  if (catchers.front().pid == member.worker.pid()) return;
+  member.deputies = std::make_shared<Deputies>(Deputies{{}, boost::asio::steady_timer(executor_)});
+  for (SignalCatchers::Process& each : catchers)
+    member.deputies->pidfds.emplace_back(executor_, each.pidfd.release());
+  wait_for_deputies(member);
+}
+
+void WorkerGroup::wait_for_deputies(Member& member) {
+  auto& pidfds = member.deputies->pidfds;
+  if (pidfds.empty()) return signal_rest_soon(member);
+  pidfds.back().async_wait(
+      boost::asio::posix::descriptor_base::wait_read,
+      [this, &member, there = std::weak_ptr(member.deputies)](boost::system::error_code cancelled) {
+        const auto deputies = there.lock();
+        if (cancelled || !deputies) return;
+        pollfd its_end = {deputies->pidfds.back().native_handle(), POLLIN, 0};
+        if (poll(&its_end, 1, 0) == 1) deputies->pidfds.pop_back();
+        wait_for_deputies(member);
+      });
+}
+
+/// A script ends with its program, or would start the next one.
+void WorkerGroup::signal_rest_soon(Member& member) {
+  member.deputies->moment.expires_after(kTimeToFollow);
+  member.deputies->moment.async_wait(
+      [this, &member, there = std::weak_ptr(member.deputies)](boost::system::error_code cancelled) {
+        if (cancelled || there.expired()) return;
+        member.worker.signal_rest_at_end(0);
+        member.worker.signal_group(stop_signal_);
+      });
 }
 
 void WorkerGroup::kill_now() {
@@ -104,7 +152,7 @@ void WorkerGroup::kill_now() {
 /// Orphans get SIGTERM, whichever signal their workers got: shells start background commands with
 /// SIGINT ignored.
 void WorkerGroup::stop_orphans() {
-  if (stop_signal_ == 0) return begin_stop(SIGTERM);
+  if (stop_signal_ == 0) return begin_stop(SIGTERM, true);
   if (stop_signal_ != SIGTERM && stop_signal_ != SIGKILL) {
     stop_signal_ = SIGTERM;
     signalled_groups_.clear();
@@ -140,10 +188,6 @@ void WorkerGroup::retry_orphans() {
   retry_.async_wait([this](boost::system::error_code cancelled) {
     if (!cancelled && !ended_) signal_orphans();
   });
-}
-
-void WorkerGroup::forward(int signal) {
-  for (Member& member : members_) member.worker.signal_leader(signal);
 }
 
 bool WorkerGroup::signal(int local_rank, int signal) {

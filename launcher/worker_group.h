@@ -5,16 +5,19 @@
 #include <csignal>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
 
 #include "base/error.h"
 #include "launcher/descendants.h"
 #include "launcher/exit_status.h"
+#include "launcher/signal_catchers.h"
 #include "launcher/spawn.h"
 #include "launcher/worker.h"
 
@@ -56,13 +59,12 @@ class WorkerGroup {
   /// Errors: system; workers that were already started run on until stop().
   Result<std::vector<Child>> start(std::vector<Command> commands);
 
-  /// Sends `signal` to every worker's group, and SIGKILL after the grace. A second call kills
-  /// immediately. Orphans get SIGTERM when no worker runs any more, within the same grace; so do
-  /// orphans that are left when the last worker exits without stop(). all_ended follows.
-  void stop(int signal);
-
-  /// Sends `signal` only to each worker's own process.
-  void forward(int signal);
+  /// Sends `signal` to those of each worker's processes that signal_targets() chooses, or to its
+  /// whole group; to the rest when the worker has ended, or still runs a moment after all of those
+  /// have; and SIGKILL after the grace. A second call kills immediately. Orphans get SIGTERM when
+  /// no worker runs any more, within the same grace; so do orphans that are left when the last
+  /// worker exits without stop(). all_ended follows.
+  void stop(int signal, bool to_whole_groups = false);
 
   /// Sends `signal` to one worker's group. False: there is no such local rank, or it has ended.
   bool signal(int local_rank, int signal);
@@ -85,10 +87,17 @@ class WorkerGroup {
   }
 
  private:
+  /// Processes that got the signal in place of their worker, and have not ended.
+  struct Deputies {
+    std::vector<boost::asio::posix::stream_descriptor> pidfds;
+    boost::asio::steady_timer moment;
+  };
+
   struct Member {
     Worker worker;
     std::chrono::steady_clock::time_point started;
-    bool stopped = false;  ///< it was alive when stop() signalled it
+    bool stopped = false;                          ///< it was alive when stop() signalled it
+    std::shared_ptr<Deputies> deputies = nullptr;  ///< handlers look whether they are there
   };
 
   void tell_guardian() const;
@@ -96,7 +105,10 @@ class WorkerGroup {
   void find_stopped();
   void find_continued();
   void finish_or_stop_orphans();
-  void begin_stop(int signal);
+  void begin_stop(int signal, bool to_whole_groups);
+  void signal_first(Member& member, std::vector<SignalCatchers::Process> catchers);
+  void wait_for_deputies(Member& member);
+  void signal_rest_soon(Member& member);
   void kill_now();
   void stop_orphans();
   void signal_orphans();

@@ -28,6 +28,30 @@ TEST_CASE("a failure that ends the job is reported from the cause to the exit co
         "exit code 139; no restarts were asked for (--max_restarts N)");
 }
 
+TEST_CASE("after a stop it is said which ranks saved themselves, and which failed in it") {
+  const auto stopped = [](int rank, int wait_status, const char* words = "") {
+    return StoppedWorker{rank, launcher::ExitStatus(wait_status), words};
+  };
+  CHECK(stop_line({stopped(1, 0), stopped(0, 0)}, SIGTERM) == "ranks 0, 1 ended with exit code 0");
+  CHECK(stop_line({stopped(0, 0), stopped(1, exited(143)), stopped(2, SIGTERM), stopped(3, SIGKILL),
+                   stopped(4, exited(1), "saving\nRuntimeError: no\x1b space\n\n")},
+                  SIGTERM) ==
+        "rank 0 ended with exit code 0; ranks 1, 2 ended by SIGTERM; rank 3 was killed; rank 4 "
+        "failed while stopping: exit 1: RuntimeError: no\\x1b space");
+  CHECK(stop_line({stopped(0, exited(1)), stopped(1, exited(1), "a"), stopped(2, exited(1), "b")},
+                  SIGTERM) == "ranks 0-2 failed while stopping: exit 1; rank 1: a");
+  CHECK(stop_line({stopped(0, SIGSEGV)}, SIGINT) ==
+        "rank 0 failed while stopping: killed by SIGSEGV");
+  // Nobody expects more of programs without a handler.
+  CHECK(stop_line({stopped(0, SIGTERM), stopped(1, SIGTERM)}, SIGTERM).empty());
+  CHECK(stop_line({stopped(0, SIGTERM), stopped(1, SIGKILL)}, SIGTERM).empty());
+  CHECK(stop_line({}, 0).empty());
+  std::vector<StoppedWorker> many;
+  for (int rank = 0; rank < 5000; ++rank)
+    many.push_back(stopped(rank, exited(rank % 100), "words"));
+  CHECK(stop_line(many, SIGTERM).size() < 1000);
+}
+
 TEST_CASE("a hang is reported with what each rank did") {
   Failure hang;
   hang.rank = 1;

@@ -70,15 +70,19 @@ bool has_handler() {
   return std::signal(SIGUSR2, end_itself) != SIG_ERR;
 }
 
+bool gets_notice(pid_t worker) {
+  return send_notice({worker}, SIGUSR2) == std::vector<pid_t>{worker};
+}
+
 TEST_CASE("a process with a handler gets the signal") {
   Waiting process(has_handler);
-  CHECK(signal_catchers(process.pid(), SIGUSR2));
+  CHECK(gets_notice(process.pid()));
   CHECK(WEXITSTATUS(process.wait()) == 3);
 }
 
 TEST_CASE("a process that a signal would kill does not get it") {
   Waiting process([] { return true; });
-  CHECK_FALSE(signal_catchers(process.pid(), SIGUSR2));
+  CHECK_FALSE(gets_notice(process.pid()));
   CHECK(WTERMSIG(process.end()) == SIGTERM);
 }
 
@@ -89,7 +93,7 @@ TEST_CASE("a process that waits for the signal without a handler gets it") {
     sigaddset(&set, SIGUSR2);
     return sigprocmask(SIG_BLOCK, &set, nullptr) == 0;
   });
-  CHECK(signal_catchers(process.pid(), SIGUSR2));
+  CHECK(gets_notice(process.pid()));
   CHECK(WTERMSIG(process.end()) == SIGTERM);
 }
 
@@ -107,12 +111,12 @@ TEST_CASE("of a script that has no handler its program gets the signal") {
     }
     return ::read(ends[0], &byte, 1) == 1;
   });
-  CHECK(signal_catchers(script.pid(), SIGUSR2));
+  CHECK(gets_notice(script.pid()));
   CHECK(WTERMSIG(script.wait()) == SIGTERM);
 }
 
 TEST_CASE("a process that is no child of this one gets no signal") {
-  CHECK_FALSE(signal_catchers(getppid(), SIGUSR2));
+  CHECK_FALSE(gets_notice(getppid()));
 }
 
 TEST_CASE("a status says what its process catches") {

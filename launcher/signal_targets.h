@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+// DECIDES which of a worker's processes get a signal. The default action of most signals is to end
+// the process: a signal to the whole group ends the data loaders of a program that saves its state
+// at it, and a signal to the worker alone ends the script around a program that handles it. Pure.
+//
+// The decision begins with the worker, and goes down from there. A process that gets the signal
+// passes it on to its children itself, or has reasons not to.
+//
+// clang-format off
+//  a process that ...                     | gets it | its children
+//  ---------------------------------------+---------+-----------------------------------------------
+//  handles the signal                     | yes     | no
+//  is a shell, and handles it             | yes     | yes, as its trap runs only when they have ended;
+//                                         |         |  no, if it started them with &
+//  is timeout(1), and handles it          | no      | yes: it would signal its whole group
+//  handles it not; a notice               | no      | yes
+//  handles it not; a stop; and            |         |
+//    waits for a child to end             | no      | yes: it is the script around a program
+//    computes, or waits for a lock        | no      | no: it is the program
+//    sleeps in another way                | no      | those of another executable: it reads their
+//                                         |         |  output. Others are its data loaders
+// clang-format on
+//
+// If no process gets it, or a shell that does waits for a command and nothing of that does, a stop
+// is for the worker's whole group. A notice is for none: all that it could do is to end a worker
+// that does not expect it.
+
+namespace ddprun::launcher {
+
+enum class SignalUse {
+  notice,  ///< of something that a program may act on: SIGUSR1, a deadline
+  stop,    ///< of the job: the rest of the worker's processes get the signal later
+};
+
+/// What decides about one process.
+struct SignalView {
+  enum class State { computes, waits_for_child, sleeps };
+
+  bool handles = false;  ///< the signal
+  State state = State::sleeps;
+  bool ignores_quit = false;  ///< a shell without job control sets that for commands with &
+  std::string executable{};   ///< its path; empty: unknown
+  std::string name{};         ///< as in ps
+};
+
+/// The processes that get a signal; empty: see above. `look` and `children` are called as seldom as
+/// possible, and a thousand times at most.
+std::vector<int> signal_targets(int worker, SignalUse use,
+                                const std::function<SignalView(int)>& look,
+                                const std::function<std::vector<int>(int)>& children);
+
+}  // namespace ddprun::launcher
