@@ -145,7 +145,7 @@ void Agent::on_signal(int signal) {
 void Agent::notify_workers(int signal) {
   std::vector<pid_t> workers;
   for (const WorkerWatch::Process& worker : workers_.processes()) workers.push_back(worker.pid);
-  disk_.run([workers, signal] { return launcher::send_notice(workers, signal); },
+  disk_.run([workers, signal] { return launcher::forward_signal(workers, signal); },
             [signal, count = workers.size()](const std::vector<pid_t>& signalled) {
               if (signalled.size() < count)
                 log::warning(notice_text(signal, signalled.size(), count));

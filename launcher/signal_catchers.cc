@@ -62,6 +62,7 @@ SignalView look_at(pid_t pid, int signal) {
   SignalView view;
   view.handles = catches(status, signal);
   if (!view.handles) view.state = state_of(pid, status);
+  view.ignores_interrupt = has_bit(status, "SigIgn:", SIGINT);
   view.ignores_quit = has_bit(status, "SigIgn:", SIGQUIT);
   view.executable = executable_of(pid);
   view.name = status.substr(0, status.find('\n'));
@@ -73,12 +74,17 @@ bool send_by(const Fd& pidfd, int signal) {
   return syscall(SYS_pidfd_send_signal, pidfd.get(), signal, nullptr, 0) == 0;
 }
 
+bool has_handler(const std::string& status, int signal) {
+  return has_bit(status, "SigCgt:", signal);
+}
+
 /// The descriptor comes first: what is read then is about its process, or it has ended.
-Fd signal_if_caught(pid_t pid, pid_t parent, int signal) {
+Fd signal_if(bool (*condition)(const std::string& status, int signal), pid_t pid, pid_t parent,
+             int signal) {
   Fd process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   if (!process) return {};
   const std::string status = read_status(pid);
-  if (!is_child(status, parent) || !catches(status, signal)) return {};
+  if (!is_child(status, parent) || !condition(status, signal)) return {};
   return send_by(process, signal) ? std::move(process) : Fd();
 }
 
@@ -88,7 +94,7 @@ Fd signal_if_caught(pid_t pid, pid_t parent, int signal) {
 /// any, and the starter of a container, in Go, passes each on. One that blocks all passes them on,
 /// too (tini), or is about to start a process, and may have no handler for them.
 bool catches(const std::string& status, int signal) {
-  if (has_bit(status, "SigCgt:", signal)) {
+  if (has_handler(status, signal)) {
     return !has_bit(status, "SigCgt:", SIGSYS) || !has_bit(status, "SigCgt:", SIGVTALRM);
   }
   return has_bit(status, "SigBlk:", signal) && !has_bit(status, "SigBlk:", SIGVTALRM);
@@ -105,7 +111,7 @@ std::vector<SignalCatchers::Process> SignalCatchers::send(pid_t worker) {
   };
   std::vector<Process> signalled;
   for (const pid_t pid : signal_targets(worker, use_, look, children)) {
-    Fd process = signal_if_caught(pid, parents[pid], signal_);
+    Fd process = signal_if(catches, pid, parents[pid], signal_);
     if (!process) continue;
     if (use_ == SignalUse::stop) send_by(process, SIGCONT);  // a stopped one would not notice
     signalled.push_back({pid, std::move(process)});
@@ -126,6 +132,15 @@ std::vector<pid_t> send_notice(const std::vector<pid_t>& workers, int signal) {
   std::vector<pid_t> signalled;
   for (const pid_t worker : workers) {
     if (!catchers.send(worker).empty()) signalled.push_back(worker);
+  }
+  return signalled;
+}
+
+std::vector<pid_t> forward_signal(const std::vector<pid_t>& workers, int signal) {
+  std::vector<pid_t> signalled = send_notice(workers, signal);
+  for (const pid_t worker : workers) {
+    if (std::ranges::count(signalled, worker) > 0) continue;
+    if (signal_if(has_handler, worker, getpid(), signal)) signalled.push_back(worker);
   }
   return signalled;
 }

@@ -46,4 +46,8 @@ class SignalCatchers {
 /// Sends a notice to all `workers`, which are children. Returns those of which a process got it.
 std::vector<pid_t> send_notice(const std::vector<pid_t>& workers, int signal);
 
+/// The same with a signal that this process got: so does a worker that catches all signals, if none
+/// of its processes gets it, as it may expect this one (docker run, a bash that has used read -t).
+std::vector<pid_t> forward_signal(const std::vector<pid_t>& workers, int signal);
+
 }  // namespace ddprun::launcher

@@ -29,8 +29,9 @@ bool may_be_program(const SignalView& child, const SignalView& parent, SignalUse
   return parent.state == State::sleeps && child.executable != parent.executable;
 }
 
+/// Of a shell that was started with & itself it is not known.
 bool is_in_foreground(const SignalView& child, const SignalView& shell) {
-  return !child.ignores_quit || shell.ignores_quit;
+  return !child.ignores_quit || shell.ignores_interrupt;
 }
 
 class Search {

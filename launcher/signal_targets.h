@@ -44,9 +44,10 @@ struct SignalView {
 
   bool handles = false;  ///< the signal
   State state = State::sleeps;
-  bool ignores_quit = false;  ///< a shell without job control sets that for commands with &
-  std::string executable{};   ///< its path; empty: unknown
-  std::string name{};         ///< as in ps
+  bool ignores_interrupt = false;  ///< a shell without job control sets this and the next one
+  bool ignores_quit = false;       ///< for commands with &. bash itself ignores SIGQUIT always
+  std::string executable{};        ///< its path; empty: unknown
+  std::string name{};              ///< as in ps
 };
 
 /// The processes that get a signal; empty: see above. `look` and `children` are called as seldom as

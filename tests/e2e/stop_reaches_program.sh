@@ -4,10 +4,11 @@
 # not handle them, runs until the program has ended.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-# Saves its state with the help of the other one, which SIGTERM would end.
+# Saves its state with the help of the other one, which SIGTERM would end. It must not catch all signals, as a bash does
+# that has used `read -t`.
 cat >"$work/program" <<'END'
 folder=$(dirname "$0")
-answered() { read -r -t 30 _ <>"$folder/helps"; }
+answered() { read -r _ <>"$folder/helps"; }
 bash -c 'trap "echo >$0/helps" USR2; echo >"$0/helps"; while :; do sleep 600 & wait; done' "$folder" &
 helper=$!
 answered

@@ -45,6 +45,7 @@ SignalView python(bool handles, State state = State::sleeps) {
 SignalView bash(bool handles) {
   return {.handles = handles,
           .state = State::waits_for_child,
+          .ignores_quit = true,
           .executable = "/usr/bin/bash",
           .name = "train.sh"};
 }
@@ -119,7 +120,7 @@ TEST_CASE("a shell's trap passes the signal on to commands with &") {
   program.ignores_quit = true;
   CHECK(tree.targets() == Pids{1});
   Tree ignoring;  // as ddprun itself was started with &: then it is not known
-  ignoring.add(1, 0, bash(true)).ignores_quit = true;
+  ignoring.add(1, 0, bash(true)).ignores_interrupt = true;
   ignoring.add(2, 1, python(true)).ignores_quit = true;
   CHECK(ignoring.targets() == Pids{1, 2});
 }
