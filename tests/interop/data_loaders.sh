@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A program whose handler of SIGTERM saves a checkpoint in the middle of a step has its data loaders while it does, also
-# if a script has started it; PyTorch raises an exception when one of them is killed.
+# A program that saves a checkpoint some steps after SIGTERM has its data loaders until then, also if a script has
+# started it. PyTorch raises an exception when one of them is killed.
 . "$(dirname "${BASH_SOURCE[0]}")/interop.sh"
 DDPRUN=$real_ddprun
 
