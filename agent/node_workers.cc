@@ -109,7 +109,7 @@ void NodeWorkers::start(const rendezvous::Layout& layout, const rendezvous::Endp
     events_.round_ready(layout_, store.host, store.port);
     const Result<> started = start_workers(std::move(workers));
     started ? round_end_.watch(!job_.devices.empty())
-            : handle_event_(event::StartFailed{started.error()});
+            : handle_event_(event::StartFailed{started.error(), group_->size()});
   });
   if (setup_.is_preparing()) report_waiting();
 }

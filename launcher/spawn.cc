@@ -58,22 +58,50 @@ struct Pipe {
   Fd write_end;
 };
 
-Result<Pipe> make_pipe() {
+/// How many processes are still to be started, of all.
+struct Missing {
+  size_t count;
+  size_t all;
+};
+
+/// Which limit was reached, and what it has to be: each process takes four descriptors, and a
+/// worker two connections.
+Error start_error(const std::string& what, int failure, Missing missing) {
+  Error error = os_error(what, failure);
+  rlimit limit = {};
+  const auto least = [&](size_t more) {
+    return "at least " + std::to_string(limit.rlim_cur + more) + " to start all " +
+           std::to_string(missing.all);
+  };
+  if (failure == EMFILE && getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+    error.message += "; it has to be " + least(4 * missing.count + 2 * missing.all + 16);
+  }
+  if (failure == EAGAIN && getrlimit(RLIMIT_NPROC, &limit) == 0) {
+    const bool is_none = limit.rlim_cur == RLIM_INFINITY;
+    const std::string now = is_none ? "unlimited" : std::to_string(limit.rlim_cur);
+    error.message += " (limit of processes reached: ulimit -u, which is " + now +
+                     (is_none ? "" : " and has to be " + least(missing.count)) +
+                     ", or pids.max of the cgroup)";
+  }
+  return error;
+}
+
+Result<Pipe> make_pipe(Missing missing) {
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return os_error("cannot create a pipe", errno);
+  if (pipe2(ends, O_CLOEXEC) != 0) return start_error("cannot create a pipe", errno, missing);
   return Pipe{Fd(ends[0]), Fd(ends[1])};
 }
 
 /// None if the caller has given a descriptor. `no_terminal`: why it is a pipe instead of a
 /// pseudo-terminal.
 Result<Pipe> make_pipe_unless(int given, const std::optional<WindowSize>& window,
-                              std::optional<Error>& no_terminal) {
+                              std::optional<Error>& no_terminal, Missing missing) {
   if (given >= 0) return Pipe{};
-  if (!window) return make_pipe();
+  if (!window) return make_pipe(missing);
   Result<PseudoTerminal> terminal = open_pseudo_terminal(*window);
   if (terminal) return Pipe{std::move(terminal->master), std::move(terminal->slave)};
   no_terminal = terminal.error();
-  return make_pipe();
+  return make_pipe(missing);
 }
 
 /// Of a script, from its first line, "#!/bin/sh -e"; empty: there is none.
@@ -101,14 +129,6 @@ Error exec_error(const std::string& program, int failure) {
   }
   if (failure == ENOEXEC) error.message += " (a script needs a first line such as #!/bin/sh)";
   error.code = Errc::not_executable;
-  return error;
-}
-
-Error clone_error(const std::string& program, int failure) {
-  Error error = os_error("cannot create a process for " + program, failure);
-  if (failure == EAGAIN) {
-    error.message += " (limit of processes reached: ulimit -u, or pids.max of the cgroup)";
-  }
   return error;
 }
 
@@ -281,16 +301,20 @@ SpawnBatch::SpawnBatch(std::vector<Command> commands)
 Result<Child> SpawnBatch::launch(size_t index) {
   ChildSetup& setup = setups_[index];
   std::optional<Error> no_terminal;
-  Result<Pipe> err = make_pipe_unless(setup.err, setup.err_window, no_terminal);
+  const Missing missing = {commands_.size() - index, commands_.size()};
+  const auto clone_error = [&] {
+    return start_error("cannot create a process for " + std::string(setup.program), errno, missing);
+  };
+  Result<Pipe> err = make_pipe_unless(setup.err, setup.err_window, no_terminal, missing);
   if (!err) return err.error();
   if (setup.one_terminal && !no_terminal) setup.out = err->write_end.get();
-  Result<Pipe> out = make_pipe_unless(setup.out, setup.out_window, no_terminal);
+  Result<Pipe> out = make_pipe_unless(setup.out, setup.out_window, no_terminal, missing);
   if (!out) return out.error();
   if (out->write_end) setup.out = out->write_end.get();
   if (err->write_end) setup.err = err->write_end.get();
   int pidfd = -1;
   const pid_t pid = clone(index, pidfd);
-  if (pid < 0) return clone_error(setups_[index].program, errno);
+  if (pid < 0) return clone_error();
   Child child{pid,
               Fd(pidfd),
               Fd(fcntl(pidfd, F_DUPFD_CLOEXEC, 0)),
@@ -298,7 +322,7 @@ Result<Child> SpawnBatch::launch(size_t index) {
               std::move(err->read_end),
               std::move(no_terminal)};
   if (child.second_pidfd) return child;
-  const Error error = clone_error(setups_[index].program, errno);
+  const Error error = clone_error();
   kill(pid, SIGKILL);
   waitpid(pid, nullptr, 0);
   return error;

@@ -72,6 +72,9 @@ class WorkerGroup {
   /// Call at each SIGCHLD: reaps orphans, and finds workers that were stopped.
   void child_changed();
 
+  /// How many workers were started.
+  int size() const { return static_cast<int>(members_.size()); }
+
   /// Whether all that still runs got SIGKILL.
   bool is_killing() const { return stop_signal_ == SIGKILL; }
 
