@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <string_view>
 #include <utility>
 
 #include "agent/consequence.h"
@@ -14,31 +15,22 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "launcher/descendants.h"
+#include "launcher/survivors.h"
 
 namespace ddprun::agent {
 namespace {
 
 constexpr std::string_view kFaultHandler = "PYTHONFAULTHANDLER";
 
-/// `ranks` are the workers that run; without any, only processes that they started do.
-std::string processes_text(const std::vector<int>& ranks) {
-  if (ranks.empty()) return "processes the workers left behind";
-  return ranks_text(ranks);
-}
+constexpr const char* kOrphans = "processes the workers left behind";
 
 std::string uneven_end_text(const std::vector<int>& ended, const std::vector<int>& running,
                             std::chrono::seconds waited) {
   const std::string ago = duration_text(waited) + " ago";
-  return processes_text(ended) +
+  return ranks_text(ended) +
          (ended.size() == 1 ? " ended " + ago + " with exit code 0"
                             : " ended with exit code 0, the first " + ago) +
-         "; " + processes_text(running) + (running.size() == 1 ? " still runs" : " still run");
-}
-
-/// Of processes that got SIGKILL.
-std::string why_alive() {
-  const std::string reason = launcher::unkillable_text(launcher::descendants());
-  return reason.empty() ? "" : ": " + reason;
+         "; " + ranks_text(running) + (running.size() == 1 ? " still runs" : " still run");
 }
 
 double seconds(std::chrono::steady_clock::duration duration) {
@@ -93,25 +85,33 @@ void NodeWorkers::start(const rendezvous::Layout& layout, const rendezvous::Endp
   aborts_.cancel();
   aborts_.set_unread({});
   output_.remove_workers();
-  group_.emplace(executor_, job_.stop_grace,
-                 launcher::WorkerGroup::Hooks{
-                     [this](const launcher::WorkerEnd& end) { on_worker_ended(end); },
-                     [this](const std::vector<int>& local_ranks) { on_killing(local_ranks); },
-                     [this] { on_all_ended(); },
-                     [this](int local_rank, pid_t pid, int signal) {
-                       watch_.stopped({layout_.first_rank + local_rank, pid}, signal);
-                     },
-                     [this](int local_rank, pid_t pid) {
-                       watch_.continued({layout_.first_rank + local_rank, pid});
-                     }});
+  group_.emplace(executor_, job_.stop_grace, group_hooks());
   setup_.prepare(layout_, store, more_variables(), [this, store](auto workers) {
-    wait_reporter_.end();
+    end_waiting("the files of --log_dir are there");
     events_.round_ready(layout_, store.host, store.port);
     const Result<> started = start_workers(std::move(workers));
     started ? round_end_.watch(!job_.devices.empty())
             : handle_event_(event::StartFailed{started.error(), group_->size()});
   });
   if (setup_.is_preparing()) report_waiting();
+}
+
+launcher::WorkerGroup::Hooks NodeWorkers::group_hooks() {
+  const auto process = [this](int local_rank, pid_t pid) {
+    return WorkerWatch::Process{layout_.first_rank + local_rank, pid};
+  };
+  return {.worker_ended = [this](const auto& end) { on_worker_ended(end); },
+          .killed = [this](const auto& local_ranks,
+                           const auto& processes) { on_killed(local_ranks, processes); },
+          .all_ended = [this] { on_all_ended(); },
+          .stopping_orphans = [this](const auto& orphans) { on_stopping_orphans(orphans); },
+          .worker_held = [this](int) { on_held(); },
+          .worker_stopped = [this, process](
+                                int local_rank, pid_t pid,
+                                int signal) { watch_.stopped(process(local_rank, pid), signal); },
+          .worker_continued = [this, process](
+                                  int local_rank,
+                                  pid_t pid) { watch_.continued(process(local_rank, pid)); }};
 }
 
 /// Of the workers' environment: where they reach this process.
@@ -245,10 +245,8 @@ void NodeWorkers::stop(int signal, bool to_whole_groups) {
   setup_.cancel();
   const bool is_first = !round_end_.is_stopping();
   round_end_.stop(signal);
-  if (is_first) {
-    events_.round_stopping(layout_.round, signal);
-    report_waiting();
-  }
+  if (is_first) events_.round_stopping(layout_.round, signal);
+  if (is_first || !group_->is_killing()) report_waiting();  // a second one kills
   group_->stop(signal, to_whole_groups);
 }
 
@@ -317,6 +315,7 @@ void NodeWorkers::note_end(const launcher::WorkerEnd& end) {
 void NodeWorkers::on_worker_ended(launcher::WorkerEnd end) {
   end.stopped = end.stopped || aborts_.is_printing(end.pid);
   note_end(end);
+  if (!round_end_.is_stopping()) end_waiting("its tracer has let the worker go");
   timers_.worker_ended(end.pid);
   take_end(end);
   aborts_.ended(end.pid);  // then: it may be the last, and with it all have ended
@@ -355,11 +354,29 @@ TracePlaces NodeWorkers::trace_places(const launcher::WorkerEnd& end) const {
           output_.stderr_end(layout_.first_rank + end.local_rank)};
 }
 
-void NodeWorkers::on_killing(const std::vector<int>& local_ranks) const {
+void NodeWorkers::on_killed(const std::vector<int>& local_ranks,
+                            const std::vector<launcher::Descendant>& processes) {
   std::vector<int> ranks;
   for (const int local_rank : local_ranks) ranks.push_back(layout_.first_rank + local_rank);
-  log::warning(processes_text(ranks) + " did not stop within " + duration_text(job_.stop_grace) +
-               " (--shutdown_timeout): killed");
+  std::string what = launcher::refusal_text(processes);
+  if (what.empty()) what = ranks.empty() ? "killed " + launcher::names_text(processes) : "killed";
+  log::warning((ranks.empty() ? std::string(kOrphans) : ranks_text(ranks)) +
+               " did not stop within " + duration_text(job_.stop_grace) +
+               " (--shutdown_timeout): " + what);
+  report_waiting();
+}
+
+/// A worker has ended by itself, or was killed.
+void NodeWorkers::on_held() {
+  if (!wait_reporter_.is_under_way()) report_waiting();
+}
+
+/// torchrun lets them run on, so it may be a surprise.
+void NodeWorkers::on_stopping_orphans(const std::vector<launcher::Descendant>& orphans) {
+  log::warning(std::string("stopping ") + kOrphans + " (SIGTERM, and SIGKILL after " +
+               duration_text(job_.stop_grace) +
+               ", --shutdown_timeout): " + launcher::names_text(orphans));
+  report_waiting();
 }
 
 /// Nothing is said of them any more.
@@ -371,6 +388,7 @@ void NodeWorkers::end_watches() {
 
 void NodeWorkers::on_all_ended() {
   end_watches();
+  end_waiting("all processes of the workers have ended");
   report_waiting();
   output_.workers_are_gone();
   round_end_.all_ended(group_->killed());
@@ -380,7 +398,7 @@ void NodeWorkers::on_all_ended() {
 void NodeWorkers::finish_when_known() {
   if (!round_end_.is_known()) return;
   output_.when_drained([this] {
-    wait_reporter_.end();
+    end_waiting("ddprun's output is written");
     handle_event_(event::WorkersEnded{});
   });
 }
@@ -392,14 +410,30 @@ void NodeWorkers::report_waiting() {
   });
 }
 
+void NodeWorkers::end_waiting(std::string_view news) {
+  if (wait_reporter_.has_reported()) {
+    log::info(std::string(news) + " after " + duration_text(wait_reporter_.waited()));
+  }
+  wait_reporter_.end();
+}
+
 std::string NodeWorkers::waiting_for() const {
   if (setup_.is_preparing()) return "the disk of --log_dir, which does not create files";
   if (round_end_.have_all_ended())
     return "ddprun's output to be written: its reader or its disk has stopped";
+  if (!round_end_.is_stopping() && !running().empty()) {
+    std::vector<launcher::Descendant> held = launcher::unreaped_descendants();
+    std::erase_if(held, [](const auto& process) { return !launcher::has_ended(process); });
+    return "the end of a worker: " + launcher::survivors_text(held);
+  }
+  const bool is_any_running = !running().empty();
+  const std::string who = is_any_running ? ranks_text(running()) : std::string(kOrphans);
   if (group_->is_killing())
-    return processes_text(running()) + " to end after SIGKILL" + why_alive();
-  return processes_text(running()) + " to stop (" + round_end_.exits().signal +
-         "); killing them after " + duration_text(job_.stop_grace) + " (--shutdown_timeout)";
+    return who +
+           " to end after SIGKILL: " + launcher::survivors_text(launcher::unreaped_descendants());
+  return who + " to stop (" + (is_any_running ? round_end_.exits().signal : "SIGTERM") +
+         "); killing them after " + duration_text(job_.stop_grace) + " (--shutdown_timeout)" +
+         (is_any_running ? "" : ": " + launcher::names_text(launcher::descendants()));
 }
 
 std::string NodeWorkers::error_file_of(int rank) const {

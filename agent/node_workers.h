@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <boost/asio/any_io_executor.hpp>
@@ -24,6 +25,7 @@
 #include "agent/worker_setup.h"
 #include "agent/worker_watch.h"
 #include "base/error.h"
+#include "launcher/descendants.h"
 #include "launcher/output/output.h"
 #include "launcher/worker_group.h"
 #include "rendezvous/endpoint.h"
@@ -128,6 +130,7 @@ class NodeWorkers {
   };
 
   RoundEnd::Hooks round_end_hooks();
+  launcher::WorkerGroup::Hooks group_hooks();
   Result<> start_workers(Result<std::vector<WorkerSetup::Worker>> workers);
   void add_output(int local_rank, WorkerSetup::Worker worker, launcher::Child child);
   std::vector<std::string> more_variables();
@@ -138,12 +141,16 @@ class NodeWorkers {
   void on_worker_ended(launcher::WorkerEnd end);
   void take_end(const launcher::WorkerEnd& end);
   void on_success(int rank);
-  void on_killing(const std::vector<int>& local_ranks) const;
+  void on_killed(const std::vector<int>& local_ranks,
+                 const std::vector<launcher::Descendant>& processes);
+  void on_held();
+  void on_stopping_orphans(const std::vector<launcher::Descendant>& orphans);
   void on_all_ended();
   void finish_when_known();
   void end_watches();
   TracePlaces trace_places(const launcher::WorkerEnd& end) const;
   void report_waiting();
+  void end_waiting(std::string_view news);
   std::string waiting_for() const;
   void note_end(const launcher::WorkerEnd& end);
   void record_end(const launcher::WorkerEnd& end, const std::string& exception);

@@ -120,6 +120,7 @@ std::string state_text(const ProcessStack& stack) {
     case 'T':
       return "stopped by a signal (state T)";
     case 'Z':
+      return "its main thread has ended";
     case 'X':
     case '?':
       return "ended";

@@ -19,9 +19,8 @@
 #include <unordered_map>
 
 #include "base/fd.h"
-#include "base/log.h"
 #include "base/text.h"
-#include "launcher/signals.h"
+#include "launcher/process_sample.h"
 
 namespace ddprun::launcher {
 namespace {
@@ -29,8 +28,8 @@ namespace {
 /// The highest pid that Linux gives (PID_MAX_LIMIT).
 constexpr pid_t kHighestPid = 4 * 1024 * 1024;
 
-/// SIGKILL takes effect within milliseconds, unless a process sleeps in the kernel.
-constexpr std::chrono::seconds kTimeToDie{5};
+/// As many are tried in a few milliseconds.
+constexpr pid_t kPidsAtATime = 8192;
 
 /// The descriptors that the functions here need at a time: a process and its file.
 std::array<Fd, 2>& spare_descriptors() {
@@ -79,14 +78,47 @@ bool is_child(pid_t pid, bool running = false) {
   return found == 0 && (!running || info.si_pid == 0);
 }
 
-/// By trying each number, because without /proc nothing lists them.
-std::vector<Descendant> children_without_proc() {
-  std::vector<Descendant> children;
-  for (pid_t pid = 1; pid <= kHighestPid; ++pid) {
-    if (is_child(pid, true)) children.push_back({pid, getpid(), getpgid(pid), '?', ""});
+/// Finds children by trying pids, because nothing else lists them: each time those near the last
+/// one that it has found, where the children of that one are, and another part of all pids.
+class ChildSearch {
+ public:
+  std::vector<Descendant> look() {
+    std::set<pid_t> now;
+    for (const pid_t pid : found_) try_pid(pid, now);
+    try_part(near_, now);
+    try_part(next_, now);
+    next_ = (next_ + kPidsAtATime) % kHighestPid;
+    untried_ = now == found_ ? std::max(0, untried_ - kPidsAtATime) : kHighestPid;
+    for (const pid_t pid : now) {
+      if (found_.count(pid) == 0) near_ = pid;
+    }
+    found_ = std::move(now);
+    std::vector<Descendant> children;
+    for (const pid_t pid : found_) children.push_back(child(pid));
+    return children;
   }
-  return children;
-}
+
+  /// Whether it has tried all pids since the children that it has found last changed.
+  bool is_complete() const { return untried_ == 0; }
+
+  static Descendant child(pid_t pid) { return {pid, getpid(), getpgid(pid), '?', ""}; }
+
+ private:
+  static void try_pid(pid_t pid, std::set<pid_t>& found) {
+    if (is_child(pid, true)) found.insert(pid);
+  }
+
+  static void try_part(pid_t first, std::set<pid_t>& found) {
+    for (pid_t pid = first; pid < first + kPidsAtATime; ++pid) try_pid(pid % kHighestPid, found);
+  }
+
+  std::set<pid_t> found_;
+  pid_t near_ = getpid();
+  pid_t next_ = 0;
+  pid_t untried_ = kHighestPid;
+};
+
+std::optional<ChildSearch> search;  // nullopt: /proc shows the children
 
 /// 0: it is no pid.
 pid_t pid_of(std::string_view name) {
@@ -95,16 +127,14 @@ pid_t pid_of(std::string_view name) {
   return error == std::errc() && end == name.data() + name.size() ? pid : 0;
 }
 
-/// nullopt: /proc cannot be read. Without opendir(3), which takes 32 KiB of memory: where they are
-/// not left, children_without_proc() would take seconds, and find no grandchildren.
-std::optional<std::vector<pid_t>> all_pids() {
-  if (!has_own_proc()) return std::nullopt;
-  const Fd proc(open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!proc) return std::nullopt;
+/// Those that /proc shows. Without opendir(3), which takes 32 KiB of memory: where they are not
+/// left, a search would take seconds, and find no grandchildren.
+std::vector<pid_t> all_pids() {
+  const Fd proc(has_own_proc() ? open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1);
   std::vector<pid_t> pids;
   alignas(dirent64) char entries[4096];
   while (const auto size = syscall(SYS_getdents64, proc.get(), entries, sizeof entries)) {
-    if (size < 0) return std::nullopt;
+    if (size < 0) break;
     for (long at = 0; at < size;) {
       const auto* entry = reinterpret_cast<const dirent64*>(entries + at);
       if (const pid_t pid = pid_of(entry->d_name)) pids.push_back(pid);
@@ -114,49 +144,74 @@ std::optional<std::vector<pid_t>> all_pids() {
   return pids;
 }
 
-/// The bits after `label`, a line's beginning, in hexadecimal.
-std::uint64_t bits_after(const std::string& text, const std::string& label) {
-  const size_t at = text.find("\n" + label);
-  if (at == std::string::npos) return 0;
-  return std::strtoull(text.c_str() + at + 1 + label.size(), nullptr, 16);
+/// All processes below this one, and those that have ended but were not reaped.
+std::vector<Descendant> all_below() {
+  const BorrowedDescriptors borrowed;
+  std::unordered_map<pid_t, std::vector<Descendant>> children;
+  for (const pid_t pid : all_pids()) {
+    if (std::optional<Descendant> process = parse_proc_stat(read_proc(pid, "stat"))) {
+      children[process->parent].push_back(std::move(*process));
+    }
+  }
+  std::vector<Descendant>& own = children[getpid()];
+  const auto is_expected = [](const Descendant& child) { return child.pid == expected_child; };
+  if (expected_child != 0 && std::none_of(own.begin(), own.end(), is_expected) &&
+      is_child(expected_child, true)) {
+    own.push_back(ChildSearch::child(expected_child));
+  }
+  if (!own.empty() || !has_children()) {
+    search.reset();
+  } else {
+    if (!search) search.emplace();
+    own = search->look();
+  }
+  std::vector<Descendant> found;
+  std::vector<pid_t> to_visit = {getpid()};
+  while (!to_visit.empty()) {
+    const pid_t parent = to_visit.back();
+    to_visit.pop_back();
+    for (const Descendant& child : children[parent]) {
+      to_visit.push_back(child.pid);
+      found.push_back(child);
+    }
+  }
+  return found;
 }
 
-/// Sends SIGKILL once more, and reaps what has ended.
-void kill_and_reap() {
-  for (const Descendant& process : descendants()) signal_descendant(process, SIGKILL);
-  while (waitpid(-1, nullptr, WNOHANG) > 0) {
-  }
+std::uint64_t bits_in(const std::string& status, std::string_view name) {
+  return std::strtoull(std::string(proc_value(status, name)).c_str(), nullptr, 16);
 }
 
 }  // namespace
 
-/// pid (comm) state ppid pgrp ...; comm may contain blanks and parentheses; the last ')' ends it.
+/// pid (comm) state ppid pgrp ... priority nice num_threads; comm may contain blanks and
+/// parentheses; the last ')' ends it.
 std::optional<Descendant> parse_proc_stat(const std::string& text) {
   const size_t open = text.find('(');
   const size_t close = text.rfind(')');
   if (open == std::string::npos || close == std::string::npos || close < open) return std::nullopt;
-  int pid = 0, parent = 0, group = 0;
+  int pid = 0, parent = 0, group = 0, threads = 0;
   char state = 0;
   if (std::sscanf(text.c_str(), "%d", &pid) != 1) return std::nullopt;
-  if (std::sscanf(text.c_str() + close + 1, " %c %d %d", &state, &parent, &group) != 3) {
+  constexpr const char* kFields =
+      " %c %d %d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %d";
+  if (std::sscanf(text.c_str() + close + 1, kFields, &state, &parent, &group, &threads) < 3) {
     return std::nullopt;
   }
-  return Descendant{pid, parent, group, state, text.substr(open + 1, close - open - 1)};
+  return Descendant{pid, parent, group, state, text.substr(open + 1, close - open - 1), threads};
+}
+
+bool has_ended(const Descendant& process) {
+  return (process.state == 'Z' || process.state == 'X') && process.threads <= 1;
+}
+
+std::string process_text(const Descendant& process) {
+  return "pid " + std::to_string(process.pid) +
+         (process.name.empty() ? "" : " (" + printable(process.name) + ")");
 }
 
 std::uint64_t parse_pending_signals(const std::string& text) {
-  return bits_after(text, "SigPnd:") | bits_after(text, "ShdPnd:");
-}
-
-std::string unkillable_text(const std::vector<Descendant>& processes) {
-  std::string text;
-  for (const Descendant& process : processes) {
-    if (process.state != 'D') continue;
-    if (!text.empty()) text += ", ";
-    text += "pid " + std::to_string(process.pid) + " (" + printable(process.name) +
-            ") is in uninterruptible sleep (D)";
-  }
-  return text;
+  return bits_in(text, "SigPnd") | bits_in(text, "ShdPnd");
 }
 
 void expect_child(pid_t child) {
@@ -168,32 +223,21 @@ void reserve_descriptors() {
 }
 
 std::vector<Descendant> descendants() {
-  const BorrowedDescriptors borrowed;
-  const std::optional<std::vector<pid_t>> pids = all_pids();
-  if (!pids) return children_without_proc();
-  std::unordered_map<pid_t, std::vector<Descendant>> children;
-  for (const pid_t pid : *pids) {
-    if (std::optional<Descendant> process = parse_proc_stat(read_proc(pid, "stat"))) {
-      children[process->parent].push_back(std::move(*process));
-    }
-  }
-  std::vector<Descendant>& own = children[getpid()];
-  const auto is_expected = [](const Descendant& child) { return child.pid == expected_child; };
-  if (expected_child != 0 && std::none_of(own.begin(), own.end(), is_expected) &&
-      is_child(expected_child, true)) {
-    own.push_back({expected_child, getpid(), getpgid(expected_child), '?', ""});
-  }
-  std::vector<Descendant> found;
-  std::vector<pid_t> to_visit = {getpid()};
-  while (!to_visit.empty()) {
-    const pid_t parent = to_visit.back();
-    to_visit.pop_back();
-    for (const Descendant& child : children[parent]) {
-      to_visit.push_back(child.pid);
-      if (child.state != 'Z' && child.state != 'X') found.push_back(child);
-    }
-  }
-  return found;
+  std::vector<Descendant> all = all_below();
+  std::erase_if(all, has_ended);
+  return all;
+}
+
+std::vector<Descendant> unreaped_descendants() {
+  std::vector<Descendant> all = all_below();
+  std::erase_if(all, [](const Descendant& process) {
+    return has_ended(process) && process.parent != getpid();
+  });
+  return all;
+}
+
+bool is_search_under_way() {
+  return search && !search->is_complete();
 }
 
 bool signal_descendant(const Descendant& target, int signal) {
@@ -245,14 +289,9 @@ bool has_paused_children() {
   return waitid(P_ALL, 0, &info, kLook) == 0 && info.si_pid != 0;
 }
 
-void kill_all_descendants() {
-  auto pause = kTimeToDie;
-  while (has_children()) {
-    kill_and_reap();
-    if (!has_children() || wait_for_child_signal(pause)) continue;
-    pause *= 2;
-    const std::string unkillable = unkillable_text(descendants());
-    if (!unkillable.empty()) log::warning("SIGKILL has no effect yet: " + unkillable);
+void kill_and_reap_descendants() {
+  for (const Descendant& process : descendants()) signal_descendant(process, SIGKILL);
+  while (waitpid(-1, nullptr, WNOHANG) > 0) {
   }
 }
 

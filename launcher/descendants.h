@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <set>
@@ -20,9 +21,17 @@ struct Descendant {
   pid_t pid;
   pid_t parent;
   pid_t group;
-  char state;        ///< as in ps; '?': unknown
+  char state;        ///< of its main thread, as in ps; '?': unknown
   std::string name;  ///< at most 15 bytes, cut by the kernel; empty: unknown
+  int threads = 0;   ///< that are left, and its main thread; 0: unknown
 };
+
+/// Whether no thread of it is left. The main thread of a process may end before the others: then
+/// the kernel calls the process a zombie, but it runs on.
+bool has_ended(const Descendant& process);
+
+/// "pid 7 (dd)", "pid 7" without a name.
+std::string process_text(const Descendant& process);
 
 /// Parses the text of /proc/PID/stat; nullopt if it is malformed.
 std::optional<Descendant> parse_proc_stat(const std::string& text);
@@ -33,10 +42,19 @@ std::uint64_t parse_pending_signals(const std::string& text);
 /// Holds the reserve from now on; otherwise from the first use of a function below.
 void reserve_descriptors();
 
-/// All processes below this one except zombies, from /proc. A snapshot: processes start and end
-/// meanwhile. Without /proc, or with that of another pid namespace, only the children: when they
-/// die, theirs become ours.
+/// All processes below this one that have not ended, from /proc. A snapshot: processes start and
+/// end meanwhile. If /proc shows no child though there is one (it is not mounted, is that of
+/// another pid namespace, or hides other users' processes), only children, of which each call finds
+/// more: when they die, theirs become ours. A call takes milliseconds then.
 std::vector<Descendant> descendants();
+
+/// The same, and the children that have ended and wait to be reaped, as those that a tracer holds.
+std::vector<Descendant> unreaped_descendants();
+
+/// Whether the latest of these calls has not yet looked everywhere for children: it has to be
+/// called again after this pause.
+bool is_search_under_way();
+inline constexpr std::chrono::milliseconds kSearchPause{20};
 
 /// A child that /proc may hide from this process, as `hidepid` does with those that only root may
 /// trace: descendants() has it, and those below it, all the same.
@@ -54,10 +72,6 @@ void signal_all_descendants(int signal);
 /// without /proc.
 bool has_pending_signal(pid_t pid, int signal);
 
-/// Describes processes that survive SIGKILL: "pid 7 (dd) is in uninterruptible sleep (D)";
-/// empty: nothing.
-std::string unkillable_text(const std::vector<Descendant>& processes);
-
 /// Reaps ended children except `workers`, which Worker reaps.
 void reap_orphans(const std::set<pid_t>& workers);
 
@@ -68,10 +82,9 @@ bool has_children();
 /// where each of the children would be one, at each end of one of many.
 bool has_paused_children();
 
-/// Kills and reaps all descendants until none is left, also processes that fork meanwhile. Blocks,
-/// and says what it waits for after some seconds. For a process that waits for no child elsewhere,
-/// with SIGCHLD blocked.
-void kill_all_descendants();
+/// Sends SIGKILL to all descendants, and reaps those that have ended. For a process that waits for
+/// no child elsewhere.
+void kill_and_reap_descendants();
 
 /// Kills all descendants except the child `spared`, and waits until they are dead, reaped or not;
 /// at most a second, because a process may hang in the kernel.

@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <utility>
@@ -27,6 +28,7 @@
 #include "launcher/liveness.h"
 #include "launcher/signals.h"
 #include "launcher/stop_requests.h"
+#include "launcher/survivors.h"
 #include "launcher/terminal.h"
 
 namespace ddprun::launcher {
@@ -92,18 +94,19 @@ void kill_agent(pid_t agent) {
   kill(agent, SIGKILL);
 }
 
+/// Whether `child` can be waited for, but has neither ended nor stopped.
+bool still_runs(pid_t child) {
+  siginfo_t info = {};
+  constexpr int kLook = WSTOPPED | WEXITED | WNOHANG | WNOWAIT;
+  return waitid(P_PID, static_cast<id_t>(child), &info, kLook) == 0 && info.si_pid == 0;
+}
+
 /// The agent first: it must not start workers, nor continue them after an earlier Ctrl-Z, any more
 /// when they are stopped, nor write when the shell sees this process stopped. A second is enough
 /// for it, unless it sleeps in the kernel.
 void stop_all(pid_t agent, TerminalSettings& terminal) {
   kill(agent, SIGSTOP);
-  const auto is_running = [agent] {
-    siginfo_t info = {};
-    return waitid(P_PID, static_cast<id_t>(agent), &info, WSTOPPED | WEXITED | WNOHANG | WNOWAIT) ==
-               0 &&
-           info.si_pid == 0;
-  };
-  while (is_running() && wait_for_child_signal(std::chrono::seconds(1))) {
+  while (still_runs(agent) && wait_for_child_signal(std::chrono::seconds(1))) {
   }
   signal_all_descendants(SIGSTOP);
   terminal.suspend();
@@ -112,36 +115,6 @@ void stop_all(pid_t agent, TerminalSettings& terminal) {
   kill(agent, SIGCONT);
   kill(agent, SIGWINCH);  // the window may have another size by now
 }
-
-/// Kills the agent once, and says if that has no effect, as the process sleeps in the kernel.
-class AgentKiller {
- public:
-  void kill(pid_t agent) {
-    if (std::exchange(killed_, true)) return;
-    kill_agent(agent);
-    late_at_ = Clock::now() + std::chrono::seconds(5);
-  }
-
-  /// poll(2)'s, until report_if_late() has to be called.
-  int timeout() const {
-    if (late_at_ == Clock::time_point::max()) return -1;
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(late_at_ - Clock::now());
-    return std::max(0, static_cast<int>(left.count()));
-  }
-
-  void report_if_late() {
-    if (Clock::now() < late_at_) return;
-    late_at_ = Clock::time_point::max();
-    const std::string unkillable = unkillable_text(descendants());
-    if (!unkillable.empty()) report("SIGKILL has no effect yet: " + unkillable);
-  }
-
- private:
-  using Clock = std::chrono::steady_clock;
-
-  bool killed_ = false;
-  Clock::time_point late_at_ = Clock::time_point::max();
-};
 
 /// poll(2)'s timeout: the shorter one, where -1 is none.
 int shorter_timeout(int a, int b) {
@@ -167,21 +140,35 @@ struct AgentEnd {
 /// the agent, unless that does not end: whoever reads our stderr may be as slow, and what is left
 /// of the agent's processes is only killed when it is dead.
 AgentEnd wait_for_agent(pid_t agent, const Fd& signals, ControlInput& control,
-                        StopRequests& requests, TerminalSettings& terminal) {
+                        StopRequests& requests, TerminalSettings& terminal,
+                        SurvivorWait& survivors) {
   LivenessWatch watch(liveness_timer);
-  AgentKiller killer;
+  Fd its_end(static_cast<int>(syscall(SYS_pidfd_open, agent, 0)));
+  bool killed = false;
+  const auto kill_once = [&] {
+    if (std::exchange(killed, true)) return;
+    kill_agent(agent);
+    survivors.begin();
+  };
   bool was_unresponsive = false;
   for (;;) {
     int status = 0;
     const pid_t ended = waitpid(-1, &status, WNOHANG);
     if (ended == agent) return {ExitStatus(status), was_unresponsive};
     if (ended > 0) continue;
-    pollfd sources[] = {
-        {signals.get(), POLLIN, 0}, {watch.fd(), POLLIN, 0}, {control.fd(), POLLIN, 0}};
-    const int timeout = shorter_timeout(shorter_timeout(watch.timeout(), killer.timeout()),
+    pollfd sources[] = {{signals.get(), POLLIN, 0},
+                        {watch.fd(), POLLIN, 0},
+                        {control.fd(), POLLIN, 0},
+                        {its_end.get(), POLLIN, 0}};
+    const auto until_report = static_cast<int>(survivors.time_left().count());
+    const int timeout = shorter_timeout(shorter_timeout(watch.timeout(), until_report),
                                         shorter_timeout(requests.timeout(), control.timeout()));
     poll(sources, std::size(sources), timeout);
-    killer.report_if_late();
+    survivors.report_if_due();
+    if (sources[3].revents != 0 && still_runs(agent)) {  // it has ended, but its tracer holds it
+      its_end.reset();
+      kill_once();
+    }
     for (const int signal : control.read(sources[2].revents != 0))
       forward(requests, agent, {signal, false});
     const auto [signal, from_terminal] = read_signal(signals);
@@ -189,18 +176,30 @@ AgentEnd wait_for_agent(pid_t agent, const Fd& signals, ControlInput& control,
     if (signal > 0 && signal != SIGCHLD && signal != SIGTSTP) {
       forward(requests, agent, {signal, from_terminal});
     }
-    if (requests.are_unread()) killer.kill(agent);
+    if (requests.are_unread()) kill_once();
     // Asked also when it was killed, as this takes the expiry from the timer: it may die late.
     if (watch.is_unresponsive(LivenessWatch::Clock::now())) {
       was_unresponsive = true;
-      killer.kill(agent);
+      kill_once();
     }
   }
 }
 
+/// Until none is left, also of processes that fork meanwhile.
+void kill_all_descendants(SurvivorWait& survivors) {
+  survivors.begin();
+  while (has_children()) {
+    kill_and_reap_descendants();
+    if (!has_children()) break;
+    wait_for_child_signal(is_search_under_way() ? kSearchPause : survivors.time_left());
+    survivors.report_if_due();
+  }
+  survivors.end();
+}
+
 void clean_up_after(const AgentEnd& agent, const FinalMessage::Compose& final_message,
-                    const StopRequests& requests) {
-  kill_all_descendants();
+                    const StopRequests& requests, SurvivorWait& survivors) {
+  kill_all_descendants(survivors);
   shared->final_message.send(final_message, agent.status);
   if (*shared->cleanup_dir != '\0') remove_directory(shared->cleanup_dir);
   if (requests.are_ignored()) {
@@ -249,9 +248,10 @@ Result<int> guard(const std::function<int()>& agent, const FinalMessage::Compose
   expect_child(child);
   StopRequests requests(child);
   ControlInput input(std::move(control));
-  const AgentEnd end = wait_for_agent(child, *signals, input, requests, terminal);
+  SurvivorWait survivors(report);
+  const AgentEnd end = wait_for_agent(child, *signals, input, requests, terminal, survivors);
   terminal.restore();
-  clean_up_after(end, final_message, requests);
+  clean_up_after(end, final_message, requests, survivors);
   return end_as(end.status, requests);
 }
 

@@ -66,18 +66,6 @@ std::string read_file(const std::string& path) {
   return std::string(bytes.data(), static_cast<size_t>(std::max<ssize_t>(size, 0)));
 }
 
-/// The value behind `name` at the beginning of a line, without spaces, tabs and the colon.
-std::string_view value_of(std::string_view text, std::string_view name) {
-  for (size_t at = 0; at < text.size(); at = std::min(text.find('\n', at), text.size()) + 1) {
-    std::string_view line = text.substr(at, text.find('\n', at) - at);
-    if (!line.starts_with(name)) continue;
-    line.remove_prefix(name.size());
-    const size_t begin = line.find_first_not_of(" \t:");
-    if (begin != 0 && begin != line.npos) return line.substr(begin);
-  }
-  return {};
-}
-
 std::string_view name_of_call(long number) {
   const auto* const found =
       std::ranges::find(kCalls, number, [](auto& call) { return call.first; });
@@ -141,10 +129,21 @@ std::string wait_channel(pid_t pid) {
   return name == "0" ? "" : name;
 }
 
+std::string_view proc_value(std::string_view text, std::string_view name) {
+  for (size_t at = 0; at < text.size(); at = std::min(text.find('\n', at), text.size()) + 1) {
+    std::string_view line = text.substr(at, text.find('\n', at) - at);
+    if (!line.starts_with(name)) continue;
+    line.remove_prefix(name.size());
+    const size_t begin = line.find_first_not_of(" \t:");
+    if (begin != 0 && begin != line.npos) return line.substr(begin);
+  }
+  return {};
+}
+
 ProcessSample parse_proc_status(std::string_view status) {
   ProcessSample sample;
-  const std::string_view state = value_of(status, "State");
-  const std::string_view tracer = value_of(status, "TracerPid");
+  const std::string_view state = proc_value(status, "State");
+  const std::string_view tracer = proc_value(status, "TracerPid");
   if (!state.empty()) sample.state = state.front();
   sample.traced = !tracer.empty() && tracer != "0";
   return sample;
@@ -183,7 +182,7 @@ std::chrono::milliseconds time_still(const LastRun& run, double clock, double no
 
 std::optional<double> parse_proc_sched(std::string_view sched, std::string_view name) {
   // No from_chars: it would make each start load the mathematics library.
-  const std::string text(value_of(sched, name));
+  const std::string text(proc_value(sched, name));
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);
   return end == text.c_str() ? std::nullopt : std::optional(value);

@@ -52,6 +52,10 @@ std::chrono::milliseconds time_still(const LastRun& run, double clock, double no
 /// The text of /proc/PID/stat, without `when`; nullopt: malformed.
 std::optional<LastRun> parse_last_run(const std::string& stat);
 
+/// The rest of the line that begins with `name` in a text of /proc, without spaces, tabs and a
+/// colon before it; empty: there is none.
+std::string_view proc_value(std::string_view text, std::string_view name);
+
 /// The state and `traced` in the text of /proc/PID/status.
 ProcessSample parse_proc_status(std::string_view status);
 

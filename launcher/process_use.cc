@@ -80,7 +80,7 @@ bool is_same(const ProcessUse& a, const ProcessUse& b) {
 /// vsize rss
 std::optional<ProcessUse> parse_stat_use(const std::string& text) {
   const std::optional<Descendant> process = parse_proc_stat(text);
-  if (!process || process->state == 'Z' || process->state == 'X') return std::nullopt;
+  if (!process || has_ended(*process)) return std::nullopt;
   unsigned long long own[2] = {}, started = 0, pages = 0;
   long long children[2] = {};
   constexpr const char* kFields =

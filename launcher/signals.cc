@@ -5,6 +5,9 @@
 #include <sys/signalfd.h>
 
 namespace ddprun::launcher {
+
+using namespace std::chrono_literals;
+
 namespace {
 
 sigset_t blocked_signals() {
@@ -51,11 +54,12 @@ void block_signals() {
   signal(SIGTTOU, SIG_IGN);  // the agent writes to the terminal from its own process group
 }
 
-bool wait_for_child_signal(std::chrono::seconds limit) {
+bool wait_for_child_signal(std::chrono::milliseconds limit) {
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGCHLD);
-  const timespec time = {limit.count(), 0};
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(limit);
+  const timespec time = {seconds.count(), static_cast<long>((limit - seconds) / 1ns)};
   return sigtimedwait(&set, nullptr, &time) == SIGCHLD;
 }
 

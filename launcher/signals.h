@@ -32,7 +32,7 @@ inline constexpr std::array kOtherSignals = {SIGALRM, SIGVTALRM, SIGPROF, SIGIO,
 void block_signals();
 
 /// Waits for a SIGCHLD and takes it. False: none came in this time.
-bool wait_for_child_signal(std::chrono::seconds limit);
+bool wait_for_child_signal(std::chrono::milliseconds limit);
 
 /// Stops this process as Ctrl-Z does, until it is continued. Does nothing in an orphaned process
 /// group, which no shell would continue. Call block_signals before.

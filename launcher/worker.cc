@@ -2,10 +2,19 @@
 #include "launcher/worker.h"
 
 #include <csignal>
+#include <poll.h>
 #include <sys/wait.h>
 #include <utility>
 
 namespace ddprun::launcher {
+namespace {
+
+bool is_readable(int fd) {
+  pollfd source = {fd, POLLIN, 0};
+  return poll(&source, 1, 0) > 0;
+}
+
+}  // namespace
 
 Worker::Worker(const boost::asio::any_io_executor& executor, Child& child)
     : process_(executor, child.pid, child.pidfd.release()),
@@ -16,8 +25,9 @@ Worker::~Worker() {
   if (process_.is_open()) signal_group(SIGKILL);  // ~process reaps, but kills only the child
 }
 
-void Worker::when_ended(std::function<void(ExitStatus)> ended) {
+void Worker::when_ended(std::function<void(ExitStatus)> ended, std::function<void()> held) {
   ended_ = std::move(ended);
+  when_held_ = std::move(held);
   wait();
 }
 
@@ -28,14 +38,23 @@ void Worker::wait() {
                     // The event may be of an earlier descriptor with this number, closed while the
                     // event was queued. Boost.Process's own wait would then block until the child
                     // ends.
-                    if (!is_dead()) return wait();
-                    if (rest_signal_ != 0) signal_group(rest_signal_);  // it keeps its pid so far
-                    if (process_.running(cancelled)) return wait();
+                    if (!is_readable(end_.native_handle())) return wait();
+                    // It keeps its pid so far.
+                    if (rest_signal_ != 0) signal_group(std::exchange(rest_signal_, 0));
+                    if (process_.running(cancelled)) {
+                      held_ = true;
+                      if (when_held_) when_held_();
+                      return;  // another wait would end at once
+                    }
                     running_ = false;
                     const ExitStatus status(process_.native_exit_code());
                     process_.detach();  // the pid may be reused from now on
                     ended_(status);
                   });
+}
+
+void Worker::child_changed() {
+  if (std::exchange(held_, false)) wait();
 }
 
 bool Worker::is_dead() const {

@@ -38,9 +38,13 @@ class Worker {
   /// Whether the child was continued since the last call, after a signal had stopped it.
   bool was_continued() const;
 
-  /// Calls `ended` once, from the executor, when the child has ended and was reaped. The Worker
-  /// must not move, and must live until then or until the executor has stopped.
-  void when_ended(std::function<void(ExitStatus)> ended);
+  /// Calls `ended` once, from the executor, when the child has ended and was reaped, and before
+  /// that `held` if it has ended but its tracer has not let it go. The Worker must not move, and
+  /// must live until then or until the executor has stopped.
+  void when_ended(std::function<void(ExitStatus)> ended, std::function<void()> held = {});
+
+  /// Call at each SIGCHLD: a child that has ended can be reaped only when its tracer lets it go.
+  void child_changed();
 
   /// Sends `signal` to the process group. Does nothing after the child was reaped, because the
   /// group's number may be reused.
@@ -56,8 +60,10 @@ class Worker {
   boost::asio::posix::stream_descriptor end_;  // a second pidfd, readable when the child has ended
   pid_t pid_;
   std::function<void(ExitStatus)> ended_;
+  std::function<void()> when_held_;
   bool running_ = true;
   int rest_signal_ = 0;
+  bool held_ = false;  // it has ended, but a tracer has not let it go
 };
 
 }  // namespace ddprun::launcher

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/worker_group.h"
 
+#include <cerrno>
 #include <csignal>
 #include <poll.h>
 #include <utility>
@@ -12,6 +13,8 @@ namespace {
 
 /// How long a worker may run on when those that got the signal in its place have ended.
 constexpr std::chrono::seconds kTimeToFollow{3};
+/// What belongs to a program ends with it within less.
+constexpr std::chrono::seconds kTimeToEnd{1};
 
 }  // namespace
 
@@ -31,9 +34,12 @@ Result<std::vector<Child>> WorkerGroup::start(std::vector<Command> commands) {
     const size_t i = members_.size();
     Member& member = members_.emplace_back(Member{Worker(executor_, child), started, false});
     ++running_;
-    member.worker.when_ended([this, local_rank = static_cast<int>(i)](ExitStatus status) {
-      on_worker_ended(local_rank, status);
-    });
+    const int local_rank = static_cast<int>(i);
+    member.worker.when_ended(
+        [this, local_rank](ExitStatus status) { on_worker_ended(local_rank, status); },
+        [this, local_rank] {
+          if (hooks_.worker_held) hooks_.worker_held(local_rank);
+        });
   }
   tell_guardian();
   if (spawned.failure) return *spawned.failure;
@@ -52,7 +58,7 @@ void WorkerGroup::on_worker_ended(int local_rank, ExitStatus status) {
   member.deputies.reset();
   const pid_t pid = member.worker.pid();
   // Right after its worker was reaped, before the pid can be reused.
-  if (kill(-pid, 0) == 0) orphaned_groups_.insert(pid);
+  if (kill(-pid, 0) == 0 || errno == EPERM) orphaned_groups_.insert(pid);
   hooks_.worker_ended({local_rank, pid, status, std::chrono::steady_clock::now() - member.started,
                        member.stopped, batch_->exec_failure(static_cast<size_t>(local_rank))});
   if (running_ == 0) finish_or_stop_orphans();
@@ -70,9 +76,9 @@ void WorkerGroup::finish_or_stop_orphans() {
 
 void WorkerGroup::stop(int signal, bool to_whole_groups) {
   if (ended_) return;
-  if (stop_signal_ != 0 || signal == SIGKILL || grace_ == std::chrono::milliseconds::zero()) {
+  if (std::exchange(asked_, true) || signal == SIGKILL || grace_.count() == 0) {
     kill_now();
-  } else {
+  } else if (stop_signal_ == 0) {
     begin_stop(signal, to_whole_groups);
   }
   if (running_ == 0) finish_or_stop_orphans();  // also if none was started
@@ -94,8 +100,9 @@ void WorkerGroup::begin_stop(int signal, bool to_whole_groups) {
   deadline_.expires_after(grace_);
   deadline_.async_wait([this](boost::system::error_code cancelled) {
     if (cancelled || ended_) return;
-    hooks_.killing(running());
+    const std::vector<Descendant> left = descendants();
     kill_now();
+    hooks_.killed(killed_, left);
   });
 }
 
@@ -149,10 +156,25 @@ void WorkerGroup::kill_now() {
   signal_orphans();
 }
 
+/// Helpers of a program see its end, and end by themselves.
+void WorkerGroup::let_orphans_end() {
+  if (deadline_.expiry() > std::chrono::steady_clock::now()) return;
+  deadline_.expires_after(kTimeToEnd);
+  deadline_.async_wait([this](boost::system::error_code cancelled) {
+    if (cancelled || stop_signal_ != 0) return;
+    had_time_ = true;
+    finish_or_stop_orphans();
+  });
+}
+
 /// Orphans get SIGTERM, whichever signal their workers got: shells start background commands with
 /// SIGINT ignored.
 void WorkerGroup::stop_orphans() {
-  if (stop_signal_ == 0) return begin_stop(SIGTERM, true);
+  if (stop_signal_ == 0 && !had_time_) return let_orphans_end();
+  if (stop_signal_ == 0) {
+    hooks_.stopping_orphans(descendants());
+    return begin_stop(SIGTERM, true);
+  }
   if (stop_signal_ != SIGTERM && stop_signal_ != SIGKILL) {
     stop_signal_ = SIGTERM;
     signalled_groups_.clear();
@@ -176,15 +198,15 @@ void WorkerGroup::signal_orphans() {
       all_sent = false;
     }
   }
-  if (!all_sent) retry_orphans();
+  if (!all_sent || is_search_under_way()) retry_orphans();
 }
 
 /// One that was not signalled has ended, or got another parent meanwhile, or no descriptor was left
 /// for it. No SIGCHLD may come that would cause another look. The pauses grow, as some processes
 /// may not be signalled at all (setuid).
 void WorkerGroup::retry_orphans() {
-  retry_.expires_after(retry_pause_);
-  retry_pause_ *= 2;
+  retry_.expires_after(is_search_under_way() ? kSearchPause
+                                             : std::exchange(retry_pause_, 2 * retry_pause_));
   retry_.async_wait([this](boost::system::error_code cancelled) {
     if (!cancelled && !ended_) signal_orphans();
   });
@@ -200,6 +222,7 @@ bool WorkerGroup::signal(int local_rank, int signal) {
 void WorkerGroup::child_changed() {
   if (ended_ || members_.empty()) return;
   if (running_ == 0) return finish_or_stop_orphans();
+  for (Member& member : members_) member.worker.child_changed();
   if (has_paused_children()) {
     find_continued();
     find_stopped();

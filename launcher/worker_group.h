@@ -43,9 +43,13 @@ class WorkerGroup {
  public:
   struct Hooks {
     std::function<void(const WorkerEnd&)> worker_ended;  ///< once for each worker, immediately
-    /// The grace has passed, and these workers are killed. Empty: only orphans are.
-    std::function<void(const std::vector<int>& local_ranks)> killing;
+    /// The grace has passed, and all got SIGKILL: these workers, and these processes, with theirs.
+    std::function<void(const std::vector<int>& local_ranks, const std::vector<Descendant>&)> killed;
     std::function<void()> all_ended;  ///< once, when no descendant is left
+    /// These outlived the workers, which have ended without stop(), by a second. They are stopped.
+    std::function<void(const std::vector<Descendant>& orphans)> stopping_orphans;
+    /// It has ended, but the kernel does not say how before its tracer lets it go.
+    std::function<void(int local_rank)> worker_held = {};
     /// `signal` has stopped the worker: SIGSTOP, SIGTTIN ... From child_changed.
     std::function<void(int local_rank, pid_t pid, int signal)> worker_stopped = {};
     /// It goes on. From child_changed.
@@ -62,8 +66,8 @@ class WorkerGroup {
   /// Sends `signal` to those of each worker's processes that signal_targets() chooses, or to its
   /// whole group; to the rest when the worker has ended, or still runs a moment after all of those
   /// have; and SIGKILL after the grace. A second call kills immediately. Orphans get SIGTERM when
-  /// no worker runs any more, within the same grace; so do orphans that are left when the last
-  /// worker exits without stop(). all_ended follows.
+  /// no worker runs any more, within the same grace; so do orphans that are left a second after the
+  /// last worker has ended without stop(). all_ended follows.
   void stop(int signal, bool to_whole_groups = false);
 
   /// Sends `signal` to one worker's group. False: there is no such local rank, or it has ended.
@@ -108,6 +112,7 @@ class WorkerGroup {
   void find_stopped();
   void find_continued();
   void finish_or_stop_orphans();
+  void let_orphans_end();
   void begin_stop(int signal, bool to_whole_groups);
   void signal_first(Member& member, std::vector<SignalCatchers::Process> catchers);
   void wait_for_deputies(Member& member);
@@ -125,6 +130,8 @@ class WorkerGroup {
   std::deque<Member> members_;       // a deque, because a waiting Worker must not move
   int running_ = 0;
   bool ended_ = false;
+  bool asked_ = false;                // stop() was called
+  bool had_time_ = false;             // orphans, to end by themselves
   int stop_signal_ = 0;               // 0: not stopping
   std::set<pid_t> orphaned_groups_;   // not empty, but their worker has ended
   std::set<pid_t> signalled_groups_;  // these and these processes got stop_signal_

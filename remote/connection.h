@@ -38,6 +38,9 @@ class Connection {
   /// Calls `ended` once, when the process has ended.
   void when_ended(std::function<void(launcher::ExitStatus)> ended);
 
+  /// Call at each SIGCHLD.
+  void child_changed() { worker_.child_changed(); }
+
   /// Sends a signal for the agent; 0: a sign of life.
   void send(int signal);
 

@@ -180,7 +180,7 @@ class Launch {
   }
 
   void on_signal(int signal) {
-    if (signal == SIGCHLD) return launcher::reap_orphans(pids());
+    if (signal == SIGCHLD) return on_child_changed();
     if (signal == SIGWINCH || (signal == SIGCONT && !launcher::guardian_is_gone())) return;
     const auto is = [signal](int other) { return other == signal; };
     if (signal == SIGCONT) return stop_all(SIGTERM, 128 + SIGTERM);
@@ -189,6 +189,13 @@ class Launch {
       return stop_all(signal, 128 + signal);
     }
     send(signal);
+  }
+
+  void on_child_changed() {
+    for (const Agent& agent : agents_) {
+      if (agent.connection) agent.connection->child_changed();
+    }
+    launcher::reap_orphans(pids());
   }
 
   /// A second call hurries the agents, as a second signal does.

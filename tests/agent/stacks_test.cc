@@ -280,7 +280,7 @@ TEST_CASE("the state says what the kernel does for a rank") {
   CHECK(state('D', "read", "nfs_wait") == "in uninterruptible sleep (state D) (read), nfs_wait");
   CHECK(state('T', "", "") == "stopped by a signal (state T)");
   CHECK(state('t', "", "", true) == "held by a debugger or profiler");
-  CHECK(state('Z', "", "") == "ended");
+  CHECK(state('Z', "", "") == "its main thread has ended");
   CHECK(state('I', "", "") == "in state I");
 }
 

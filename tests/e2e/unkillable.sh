@@ -21,7 +21,7 @@ wait_for_stderr "rank 0 to end after SIGKILL: pid $worker \(sh\) is in uninterru
 
 # The same for the guardian.
 kill -KILL "$(agent_of)"
-wait_for_stderr "^ddprun: SIGKILL has no effect yet: pid $worker \(sh\) is in uninterruptible sleep \(D\)"
+wait_for_stderr "^ddprun: waiting 5 s for processes to end after SIGKILL: pid $worker \(sh\) is in uninterruptible sleep \(D\)"
 fsfreeze -u "$disk"
 finish
 expect_exit 137

@@ -7,14 +7,17 @@
 #include <cstdlib>
 #include <dirent.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <utility>
 #include <vector>
 
 #include "base/fd.h"
+#include "launcher/survivors.h"
 #include "tests/catch.h"
 
 using namespace ddprun;
@@ -241,8 +244,70 @@ TEST_CASE("pending signals are those of the thread and of the process") {
   CHECK(parse_pending_signals("") == 0);
 }
 
-TEST_CASE("processes in uninterruptible sleep are named, and no others") {
-  CHECK(unkillable_text({{7, 1, 7, 'S', "sh"}}).empty());
-  CHECK(unkillable_text({{7, 1, 7, 'D', "dd"}, {8, 1, 7, 'R', "sh"}, {9, 1, 7, 'D', "tar"}}) ==
-        "pid 7 (dd) is in uninterruptible sleep (D), pid 9 (tar) is in uninterruptible sleep (D)");
+TEST_CASE("a process has ended when no thread of it is left") {
+  const auto ended = [](char state, int threads) {
+    return has_ended(
+        {.pid = 7, .parent = 1, .group = 7, .state = state, .name = "", .threads = threads});
+  };
+  CHECK(ended('Z', 1));
+  CHECK(ended('X', 0));
+  CHECK_FALSE(ended('Z', 2));
+  CHECK_FALSE(ended('S', 1));
+  CHECK_FALSE(ended('?', 0));
+  CHECK(parse_proc_stat("7 (x) Z 1 7 7 0 -1 4194304 0 0 0 0 0 0 0 0 20 0 3 0 5")->threads == 3);
+}
+
+#if !defined(__SANITIZE_THREAD__)  // it lets no forked process have threads
+TEST_CASE("a process whose main thread has ended is listed and can be killed") {
+  const pid_t child = fork();
+  if (child == 0) {
+    pthread_t thread{};
+    pthread_create(
+        &thread, nullptr,
+        [](void*) -> void* {
+          for (;;) pause();
+        },
+        nullptr);
+    syscall(SYS_exit, 0);  // pthread_exit would unwind to the test's own handlers
+  }
+  while (!listed(child) || listed(child)->state != 'Z') usleep(1000);
+  CHECK(listed(child)->threads == 2);
+  kill_and_reap_descendants();
+  while (has_children()) kill_and_reap_descendants();
+  CHECK_FALSE(listed(child));
+}
+#endif
+
+TEST_CASE("what keeps a killed process is said of it") {
+  const auto with = [](const auto& change) {
+    Survivor survivor;
+    survivor.process = {
+        .pid = 7, .parent = 1, .group = 7, .state = 'S', .name = "dd", .threads = 1};
+    change(survivor);
+    return survivor_text(survivor);
+  };
+  CHECK(with([](Survivor&) {}) == "pid 7 (dd) has not ended yet");
+  CHECK(with([](Survivor& s) { s.sleeping = true; }) ==
+        "pid 7 (dd) is in uninterruptible sleep (D)");
+  CHECK(with([](Survivor& s) { s.frozen = s.sleeping = true; }) ==
+        "pid 7 (dd) is frozen by its control group");
+  CHECK(with([](Survivor& s) { s.may_signal = false; }) ==
+        "pid 7 (dd) runs as root, and ddprun may not end it");
+  CHECK(with([](Survivor& s) {
+          s.may_signal = false;
+          s.user = 1005;
+        }) == "pid 7 (dd) runs as the user with id 1005, and ddprun may not end it");
+  CHECK(with([](Survivor& s) {
+          s.may_signal = false;
+          s.process.name = "";
+        }) == "pid 7 runs as another user, and ddprun may not end it");
+  const auto traced = [](Survivor& s) {
+    s.tracer = 9;
+    s.tracer_name = "gdb";
+  };
+  CHECK(with(traced) == "pid 7 (dd) is held by pid 9 (gdb), which traces it");
+  CHECK(with([&](Survivor& s) {
+          traced(s);
+          s.process.state = 'Z';
+        }) == "pid 7 (dd) has ended, but pid 9 (gdb), which traces it, has not let it go");
 }
