@@ -78,13 +78,14 @@ bool is_child(pid_t pid, bool running = false) {
   return found == 0 && (!running || info.si_pid == 0);
 }
 
-/// Finds children by trying pids, because nothing else lists them: each time those near the last
-/// one that it has found, where the children of that one are, and another part of all pids.
+/// Finds children by trying pids, because nothing else lists them: each time those after our own
+/// and near the last one that it has found, where the children of that one are, and another part.
 class ChildSearch {
  public:
   std::vector<Descendant> look() {
     std::set<pid_t> now;
     for (const pid_t pid : found_) try_pid(pid, now);
+    try_part(getpid(), now);
     try_part(near_, now);
     try_part(next_, now);
     next_ = (next_ + kPidsAtATime) % kHighestPid;
