@@ -63,7 +63,6 @@ SignalView look_at(pid_t pid, int signal) {
   view.handles = catches(status, signal);
   if (!view.handles) view.state = state_of(pid, status);
   view.ignores_interrupt = has_bit(status, "SigIgn:", SIGINT);
-  view.ignores_quit = has_bit(status, "SigIgn:", SIGQUIT);
   view.executable = executable_of(pid);
   view.name = status.substr(0, status.find('\n'));
   view.name.erase(0, std::string("Name:\t").size());

@@ -31,7 +31,7 @@ bool may_be_program(const SignalView& child, const SignalView& parent, SignalUse
 
 /// Of a shell that was started with & itself it is not known.
 bool is_in_foreground(const SignalView& child, const SignalView& shell) {
-  return !child.ignores_quit || shell.ignores_interrupt;
+  return !child.ignores_interrupt || shell.ignores_interrupt;
 }
 
 class Search {

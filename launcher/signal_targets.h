@@ -44,8 +44,7 @@ struct SignalView {
 
   bool handles = false;  ///< the signal
   State state = State::sleeps;
-  bool ignores_interrupt = false;  ///< a shell without job control sets this and the next one
-  bool ignores_quit = false;       ///< for commands with &. bash itself ignores SIGQUIT always
+  bool ignores_interrupt = false;  ///< a shell without job control sets that for commands with &
   std::string executable{};        ///< its path; empty: unknown
   std::string name{};              ///< as in ps
 };

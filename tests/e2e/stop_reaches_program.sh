@@ -9,7 +9,7 @@
 cat >"$work/program" <<'END'
 folder=$(dirname "$0")
 answered() { read -r _ <>"$folder/helps"; }
-bash -c 'trap "echo >$0/helps" USR2; echo >"$0/helps"; while :; do sleep 600 & wait; done' "$folder" &
+bash -c 'trap "echo >$0/helps" USR2; echo >"$0/helps"; while :; do sleep 600 & wait; done' "$folder" >/dev/null 2>&1 &
 helper=$!
 answered
 trap 'echo "got USR1"; touch "$folder/noticed"' USR1

@@ -45,7 +45,6 @@ SignalView python(bool handles, State state = State::sleeps) {
 SignalView bash(bool handles) {
   return {.handles = handles,
           .state = State::waits_for_child,
-          .ignores_quit = true,
           .executable = "/usr/bin/bash",
           .name = "train.sh"};
 }
@@ -117,11 +116,11 @@ TEST_CASE("a shell's trap passes the signal on to commands with &") {
   Tree tree;
   tree.add(1, 0, bash(true));
   SignalView& program = tree.add(2, 1, python(true));
-  program.ignores_quit = true;
+  program.ignores_interrupt = true;
   CHECK(tree.targets() == Pids{1});
   Tree ignoring;  // as ddprun itself was started with &: then it is not known
   ignoring.add(1, 0, bash(true)).ignores_interrupt = true;
-  ignoring.add(2, 1, python(true)).ignores_quit = true;
+  ignoring.add(2, 1, python(true)).ignores_interrupt = true;
   CHECK(ignoring.targets() == Pids{1, 2});
 }
 
