@@ -297,8 +297,8 @@ TEST_CASE("doctor: the interface that ddprun itself sets for Gloo is not compare
   setenv("GLOO_SOCKET_IFNAME", "eth7", 1);
   setenv("GLOO_DEVICE_TRANSPORT", "TCP", 1);
   Order order;
-  CHECK(read_facts(order, "").variables ==
-        std::map<std::string, std::string>{{"GLOO_DEVICE_TRANSPORT", "TCP"}});
+  CHECK_FALSE(read_facts(order, "").variables.contains("GLOO_SOCKET_IFNAME"));
+  CHECK(read_facts(order, "").variables.at("GLOO_DEVICE_TRANSPORT") == "TCP");
   order.gives_gloo_interface = true;
   CHECK(read_facts(order, "").variables.at("GLOO_SOCKET_IFNAME") == "eth7");
   unsetenv("GLOO_SOCKET_IFNAME");
