@@ -14,7 +14,7 @@ namespace {
 /// How long a worker may run on when those that got the signal in its place have ended.
 constexpr std::chrono::seconds kTimeToFollow{3};
 /// What belongs to a program ends with it within less.
-constexpr std::chrono::seconds kTimeToEnd{1};
+constexpr std::chrono::seconds kTimeForHelpers{1};
 
 }  // namespace
 
@@ -159,7 +159,7 @@ void WorkerGroup::kill_now() {
 /// Helpers of a program see its end, and end by themselves.
 void WorkerGroup::let_orphans_end() {
   if (deadline_.expiry() > std::chrono::steady_clock::now()) return;
-  deadline_.expires_after(kTimeToEnd);
+  deadline_.expires_after(kTimeForHelpers);
   deadline_.async_wait([this](boost::system::error_code cancelled) {
     if (cancelled || stop_signal_ != 0) return;
     had_time_ = true;
