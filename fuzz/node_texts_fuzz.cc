@@ -26,8 +26,8 @@ using fuzz::require;
 constexpr int kFirstRank = 4, kRanks = 2;
 
 bool is_printable(const std::string& text) {
-  return std::ranges::none_of(text,
-                              [](unsigned char c) { return (c < ' ' && c != '\n') || c == 0x7f; });
+  return std::ranges::none_of(
+      text, [](unsigned char c) { return (c < ' ' && c != '\t' && c != '\n') || c == 0x7f; });
 }
 
 void check_status(std::string_view text) {
