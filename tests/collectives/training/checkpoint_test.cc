@@ -87,7 +87,7 @@ TEST_CASE(
   fs::create_directory(folder.path / "gone");
   const auto ended = run_ranks(
       3,
-      [](ProcessGroup& group, const std::string& gone, const std::string& file) {
+      [](ddp::ProcessGroup& group, const std::string& gone, const std::string& file) {
         SavedState state;
         ddp::Checkpoint(file).save(group, 1, state.parts());
         fs::current_path(gone);
