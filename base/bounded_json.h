@@ -11,8 +11,9 @@ namespace ddprun {
 /// How deep lists and objects may nest: a copy of a value takes as deep a stack.
 inline constexpr int kDeepestJson = 200;
 
-/// Whether `text` has at most `most_values` values, none of them deeper than kDeepestJson. Of a
-/// text that is not JSON this tells nothing. Takes no memory, and a time linear in the text.
+/// Whether `text` has at most `most_values` values, none of them deeper than kDeepestJson. An empty
+/// list or object counts as two values. If the text is not JSON, the result means nothing. Takes no
+/// memory, and a time linear in the text.
 bool is_bounded_json(std::string_view text, std::size_t most_values);
 
 /// `text` as a `Json` of nlohmann's, which is_discarded() if the text is not JSON, is too deep, or

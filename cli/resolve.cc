@@ -295,9 +295,10 @@ Result<> resolve_workers(RawOptions& raw, const Host& host) {
   const std::string because = why.empty() ? "" : " (" + why + ")";
 
   if (kind == LocalSize::Kind::gpu && gpus == 0) {
-    return usage_error("--nproc_per_node gpu needs a GPU, and " +
-                       (visible ? "CUDA sees no GPU here" + because : "this host has none") +
-                       ": give a number of workers, or gpu-or-1");
+    return usage_error(
+        "--nproc_per_node gpu needs a GPU, and " +
+        (visible ? "CUDA sees no GPU of this host" + because : "this host has none") +
+        ": give a number of workers, or gpu-or-1");
   }
   job.local_size = count_workers(raw.local_size, gpus, host);
   if (is_counted && !devices.problem.empty()) {

@@ -30,7 +30,7 @@ done
 # Another program with this id is no part of the job, nor is another number of nodes.
 on other run "${etcd[@]}" --rdzv_id leaves --nnodes 2:3 true
 expect_exit 2
-expect_stderr "it runs 'true', .* of this job runs 'sh"
+expect_stderr "it runs 'true', which no node of this job ran when it began .* runs 'sh"
 run "${etcd[@]}" --rdzv_id leaves --nnodes 2 true
 expect_exit 2
 expect_stderr 'its job has --nnodes 2:3, this node was started with 2'

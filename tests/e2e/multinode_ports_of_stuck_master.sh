@@ -11,7 +11,7 @@ wait_for_event serving
 
 # shellcheck disable=SC2016
 on old start "${job[@]}" --rdzv_conf "is_host=true,last_call_timeout=1,$conf" sh -c 'echo "old: $MASTER_PORT"; exec sleep 1000'
-wait_for_stdout '^old: 29501$'
+wait_for_stdout '^\[0\] old: 29501$'
 agent=$(agent_of)
 worker=$(worker_of 0)
 kill -STOP "$agent" "$ddprun"
@@ -25,7 +25,7 @@ kill -KILL "$agent" "$(on old eval 'echo "$ddprun"')"
 wait_for_stderr "the port of $here:29501 is free: this node is the master$"
 finish
 expect_exit 0
-expect_stdout '^rank 0: 29501$'
+expect_stdout '^\[0\] rank 0: 29501$'
 expect_no_stdout 'two rounds'
 on old finish
 
