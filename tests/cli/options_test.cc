@@ -194,9 +194,10 @@ TEST_CASE("an inherited list of devices is the node's GPUs, as far as this host 
 
 TEST_CASE("an inherited list of devices starts no workers on a host without GPUs") {
   const cli::Host stale = host({"CUDA_VISIBLE_DEVICES=2,4,7"}, {});
-  CHECK(refusal({"--nproc_per_node", "gpu", "train"}, stale) ==
-        "--nproc_per_node gpu needs a GPU, and CUDA sees no GPU of this host "
-        "(CUDA_VISIBLE_DEVICES=2,4,7: this host has no GPU): give a number of workers, or gpu-or-1");
+  CHECK(
+      refusal({"--nproc_per_node", "gpu", "train"}, stale) ==
+      "--nproc_per_node gpu needs a GPU, and CUDA sees no GPU of this host "
+      "(CUDA_VISIBLE_DEVICES=2,4,7: this host has no GPU): give a number of workers, or gpu-or-1");
   CHECK(job({"--nproc_per_node", "auto", "train"}, stale).local_size == 4);
   CHECK(job({"--nproc_per_node", "auto", "train"}, stale).warnings.size() == 1);
   CHECK(job({"--nproc_per_node", "gpu-or-1", "train"}, stale).local_size == 1);
