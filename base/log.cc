@@ -33,7 +33,7 @@ void write_to_stderr(std::string_view line) {
 
 Style style;
 bool is_relayed = false;
-std::function<void(std::string_view, bool)> listener;
+std::function<void(std::string_view, bool)> warning_listener;
 
 Level from_spdlog(spdlog::level::level_enum level) {
   if (level <= spdlog::level::debug) return Level::debug;
@@ -139,8 +139,8 @@ void set_writer(std::function<void(std::string_view line)> writer) {
   sink().writer = writer ? std::move(writer) : write_to_stderr;
 }
 
-void set_listener(std::function<void(std::string_view text, bool is_over)> wanted) {
-  listener = std::move(wanted);
+void set_listener(std::function<void(std::string_view text, bool is_over)> listener) {
+  warning_listener = std::move(listener);
 }
 
 bool are_lines_relayed() {
@@ -165,11 +165,11 @@ void info(std::string_view text) {
 }
 void warning(std::string_view text) {
   logger().log(spdlog::level::warn, view(text));
-  if (listener) listener(text, false);
+  if (warning_listener) warning_listener(text, false);
 }
 void recovery(std::string_view text) {
   info(text);
-  if (listener) listener(text, true);
+  if (warning_listener) warning_listener(text, true);
 }
 void error(std::string_view text) {
   logger().log(spdlog::level::err, view(text));

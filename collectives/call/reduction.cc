@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <complex>
 #include <cstdint>
 #include <cstring>
@@ -47,7 +48,8 @@ struct Product {
 /// are combined.
 template <class T>
 bool wins(T b, bool is_beyond) {
-  return is_beyond | (b != b);
+  if constexpr (std::is_floating_point_v<T>) return is_beyond | std::isnan(b);
+  return is_beyond;
 }
 
 struct Min {
