@@ -7,7 +7,8 @@ std::uint64_t entered = 0;
 
 }  // namespace
 
-/// The compiler calls it at the begin of each basic block (-fsanitize-coverage=trace-pc).
+/// Called by the compiler's code at the start of each basic block (-fsanitize-coverage=trace-pc).
+// NOLINTNEXTLINE(bugprone-reserved-identifier,readability-identifier-naming): the compiler's name
 extern "C" void __sanitizer_cov_trace_pc() {
   ++entered;
 }
