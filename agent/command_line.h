@@ -10,7 +10,7 @@ namespace ddprun::agent {
 
 /// The user's command, without what ddprun puts before it, such as the path of python. Pure.
 
-/// What a user knows the job by: its --rdzv_id, or without one the name of its program, "train.py".
+/// The name by which a user knows the job: its --rdzv_id, or without one its program, "train.py".
 std::string job_name(const JobSpec& job);
 
 /// For people: its words with a space between them, cut and printable.

@@ -37,7 +37,7 @@ Result<> JobReporter::open_page(const boost::asio::any_io_executor& executor, as
   return {};
 }
 
-/// Of what has an event of another kind on the page.
+/// Logs a warning about something that the page shows as an event of its own.
 void JobReporter::warn(const std::string& text) {
   is_noted_ = true;
   log::warning(text);

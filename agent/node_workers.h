@@ -66,7 +66,8 @@ class NodeWorkers {
   /// Their latest reports of progress: "rank 0: step 12"; empty: none.
   std::string statuses() const { return progress_.statuses(); }
 
-  /// As WorkerGroup::stop. WorkersEnded follows. A second call, or SIGKILL, kills at once.
+  /// Stops the workers as WorkerGroup::stop does. WorkersEnded follows. A second call, or SIGKILL,
+  /// kills at once.
   void stop(int signal, bool to_whole_groups = false);
 
   /// As stop, but looks first at where the workers are, for exits(): after a failure that looks

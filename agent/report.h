@@ -55,8 +55,8 @@ struct StoppedWorker {
 /// exit 1: RuntimeError: disk is full". Empty if all ended by the signal, or were killed.
 std::string stop_line(std::vector<StoppedWorker> workers, int signal);
 
-/// Who got a signal that only those get that handle it: "SIGUSR2 to all workers", "no worker here
-/// handles SIGUSR2, so none gets it".
+/// The line about a signal that is sent only to workers that handle it: "SIGUSR2 to all workers",
+/// "no worker here handles SIGUSR2, so none gets it".
 std::string notice_text(int signal, std::size_t signalled, std::size_t workers);
 
 }  // namespace ddprun::agent

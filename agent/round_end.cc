@@ -88,7 +88,7 @@ void RoundEnd::on_traces(const launcher::WorkerEnd& end, std::optional<std::size
   hooks_.examined(end, exception);
   rendezvous::Failure failure = failure_of(end, traces);
   if (end.stopped) {
-    // What it prints after that explains no failure before.
+    // A worker's words after it was stopped do not explain an earlier failure.
     stopped_.push_back({failure.rank, end.status, std::exchange(failure.stderr_tail, "")});
   }
   // A worker that speaks of a lost peer did not fail for want of space, and is still looked at.

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 
-// Where the ddpruns of a user on this host can be reached: each has a socket
+// The places at which the ddpruns of a user on this host are reached: each has a socket
 // FOLDER/<job>.<pid>.sock to be asked, and one for the heartbeats of its workers. A folder is
 // $XDG_RUNTIME_DIR/ddprun, or else ddprun-<uid> in /tmp or /dev/shm. Only folders that belong to
 // the user, and that no other user may enter, are used: if another user has taken the names of all,
@@ -37,8 +37,8 @@ struct Socket {
   pid_t pid = 0;  ///< of the ddprun that the user started; 0: the socket is for heartbeats
 };
 
-/// Those in `folders`, and in the folders that were made because their names were taken, in the
-/// order of their paths.
+/// Returns the sockets in `folders`, and in the folders that replace those whose names were taken,
+/// in the order of their paths.
 std::vector<Socket> sockets_in(const std::vector<std::string>& folders);
 
 }  // namespace ddprun::agent::ask
