@@ -183,8 +183,8 @@ void GroupMember::leave() {
       const auto call = calls->begin({.operation = Operation::leave});
       if (const auto error = kept->leave()) calls->answer(*error);
       calls->succeed(call);
-    } catch (const Error&) {
-      kept->abort();  // the group has failed: there is no rank to wait for
+    } catch (const std::exception&) {
+      kept->abort();  // the group has failed, or there is no memory left to wait for the others
     }
     calls->end_watch();
     kept.reset();

@@ -81,6 +81,8 @@ class CpuBackend : public Backend {
   std::optional<Error> failure();
 
   GroupContext context_;
+  // Made early: there may be no memory left for it when the group is aborted.
+  const Error aborted_ = own_error(context_, ErrorKind::system, " aborted the group");
   std::unique_ptr<CpuListeners> listeners_;
   std::mutex mutex_;  // of failure_, and of the pointers mesh_ and nodes_
   std::optional<Error> failure_;
@@ -179,7 +181,7 @@ std::optional<Error> CpuBackend::leave() noexcept {
 }
 
 void CpuBackend::abort() noexcept {
-  fail(own_error(context_, ErrorKind::system, " aborted the group"));
+  fail(aborted_);
 }
 
 /// Makes all that is under way fail with this error, or with the first one if there was one.

@@ -45,6 +45,7 @@ CpuMessages::CpuMessages(GroupContext& context, CpuListeners& listeners,
       own_memory_(listeners.at(context.rank).token),
       peers_(static_cast<std::size_t>(context.size)),
       timeout_(context.timeout),
+      group_ends_(own_error(context, ErrorKind::system, " aborted its messages: the group ends")),
       rings_(io_context_, run_locked_, context.size),
       reception_(io_context_, run_locked_, listeners, context.rank, context.size,
                  events_of_reception(std::move(on_calls))) {
@@ -53,7 +54,7 @@ CpuMessages::CpuMessages(GroupContext& context, CpuListeners& listeners,
 }
 
 CpuMessages::~CpuMessages() {
-  fail(own_error(context_, ErrorKind::system, " aborted its messages: the group ends"));
+  fail(group_ends_);
   {
     const std::lock_guard lock(room_->mutex);
     room_->messages = nullptr;

@@ -126,6 +126,7 @@ class CpuMessages {
   std::function<Error()> agree_;  // set by stop(): gets the agreed error from the store
   bool agreeing_ = false;         // agree_ is running, without the lock
   std::optional<Error> failure_;
+  const Error group_ends_;  // made early: there may be no memory left for it when the group ends
   CpuRings rings_;
   CpuReception reception_;
   std::thread thread_;

@@ -20,6 +20,12 @@ HangupWatch::HangupWatch(std::vector<Connection> connections, std::function<void
       lost_(std::move(lost)),
       end_(::eventfd(0, EFD_CLOEXEC)) {
   if (!end_) throw std::system_error(errno, std::generic_category(), "cannot watch connections");
+  // Not by the thread: it has nobody to tell that there is no memory left.
+  all_.reserve(connections_.size() + 1);
+  for (const Connection& connection : connections_) {
+    all_.push_back({connection.socket.get(), POLLRDHUP, 0});
+  }
+  all_.push_back({end_.get(), POLLIN, 0});
   thread_ = signal_masked_thread([this] { run(); });
 }
 
@@ -36,17 +42,11 @@ bool HangupWatch::ends_within(int rank, std::chrono::milliseconds limit) const {
   return ::poll(&one, 1, static_cast<int>(limit.count())) > 0;
 }
 
-void HangupWatch::run() const {
-  std::vector<pollfd> all;
-  all.reserve(connections_.size() + 1);
-  for (const Connection& connection : connections_) {
-    all.push_back({connection.socket.get(), POLLRDHUP, 0});
-  }
-  all.push_back({end_.get(), POLLIN, 0});
-  while (::poll(all.data(), all.size(), -1) <= 0) continue;
-  if (all.back().revents != 0) return;
+void HangupWatch::run() {
+  while (::poll(all_.data(), all_.size(), -1) <= 0) continue;
+  if (all_.back().revents != 0) return;
   for (std::size_t i = 0; i < connections_.size(); ++i) {
-    if (all[i].revents != 0) return lost_(connections_[i].rank);
+    if (all_[i].revents != 0) return lost_(connections_[i].rank);
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <functional>
+#include <poll.h>
 #include <thread>
 #include <vector>
 
@@ -32,11 +33,12 @@ class HangupWatch {
   ~HangupWatch();
 
  private:
-  void run() const;
+  void run();
 
   const std::vector<Connection> connections_;
   const std::function<void(int rank)> lost_;
-  ddprun::Fd end_;  // an eventfd
+  ddprun::Fd end_;           // an eventfd
+  std::vector<pollfd> all_;  // the connections, and end_; used by the thread
   std::thread thread_;
 };
 
