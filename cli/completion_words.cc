@@ -45,7 +45,7 @@ CompletedOption option_of(std::vector<std::string> names, std::string_view value
 }
 
 CompletedOption option_of(const Flag& flag) {
-  std::vector<std::string> names = {"--" + std::string(flag.name)};
+  std::vector<std::string> names = {spelled(flag)};
   if (!flag.alias.empty()) names.push_back("--" + std::string(flag.alias));
   if (flag.letter != '\0') names.push_back(std::string("-") + flag.letter);
   // A value that may be left out is no word of its own.
@@ -78,7 +78,7 @@ std::vector<CompletedOption> options_of(const VerbText& verb) {
 
 void complete_manifest(CompletedCommand& command) {
   command.rest = Rest::program;
-  for (const KindName& kind : kManifestKinds) command.words.emplace_back(kind.name);
+  for (const KindName& kind : kManifestKinds) command.words.push_back({std::string(kind.name)});
   for (const ManifestOption& option : kManifestOptions) {
     command.options.push_back(option_of({std::string(option.name)}, option.value, option.help));
   }
@@ -88,17 +88,23 @@ void complete_manifest(CompletedCommand& command) {
   command.options.push_back(help_option());
 }
 
+void append_commands(std::vector<CompletedWord>& words) {
+  for (const CommandName& name : command_names()) {
+    words.push_back({std::string(name.name), std::string(name.summary)});
+  }
+}
+
 void complete_help(CompletedCommand& command) {
   command.rest = Rest::words;
-  for (const CommandName& other : command_names()) command.words.emplace_back(other.name);
+  append_commands(command.words);
   for (const Section& section : page_of("").sections) {
-    if (!section.topic.empty()) command.words.emplace_back(section.topic);
+    if (!section.topic.empty()) command.words.push_back({std::string(section.topic)});
   }
-  for (const Flag& flag : flags()) command.words.emplace_back(flag.name);
+  for (const Flag& flag : flags()) command.words.push_back({std::string(flag.name)});
 }
 
 CompletedCommand completed(const CommandName& name) {
-  CompletedCommand command{std::string(name.name), std::string(name.summary), {}};
+  CompletedCommand command{.name = std::string(name.name)};
   if (const VerbText* verb = find_verb_text(name.name)) {
     command.options = options_of(*verb);
   } else if (name.name == "serve") {
@@ -123,8 +129,8 @@ CompletedCommand completed(const CommandName& name) {
 }  // namespace
 
 std::vector<CompletedCommand> completed_commands() {
-  CompletedCommand own{"", "", options_in(Mode::run), Rest::program};
-  for (const CommandName& name : command_names()) own.words.emplace_back(name.name);
+  CompletedCommand own{.options = options_in(Mode::run), .rest = Rest::program};
+  append_commands(own.words);
   std::vector<CompletedCommand> commands = {std::move(own)};
   for (const CommandName& name : command_names()) commands.push_back(completed(name));
   return commands;
@@ -134,24 +140,6 @@ std::string first_sentence(std::string_view help) {
   size_t end = help.find(". ");
   if (end == std::string_view::npos) end = help.ends_with('.') ? help.size() - 1 : help.size();
   return std::string(help.substr(0, end));
-}
-
-std::string joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text.append(text.empty() ? "" : " ").append(word);
-  return text;
-}
-
-std::string single_quoted(std::string_view text) {
-  std::string quoted = "'";
-  for (const char c : text) {
-    if (c == '\'') {
-      quoted += "'\\''";
-    } else {
-      quoted += c;
-    }
-  }
-  return quoted += '\'';
 }
 
 }  // namespace ddprun::cli

@@ -4,9 +4,15 @@
 #include <string>
 #include <vector>
 
-// The words to complete, for the scripts of all shells. Pure.
+// The words to complete. Pure.
 
 namespace ddprun::cli {
+
+/// A word, and what it is for; empty where nothing says so.
+struct CompletedWord {
+  std::string text;
+  std::string help = {};
+};
 
 /// An option of ddprun or of one of its commands.
 struct CompletedOption {
@@ -22,12 +28,11 @@ struct CompletedOption {
 struct CompletedCommand {
   enum class Rest { program, file, words, nothing };
 
-  std::string name;  ///< empty: ddprun without a command
-  std::string summary;
-  std::vector<CompletedOption> options;
-  Rest rest = Rest::nothing;            ///< what follows the options
-  std::vector<std::string> words = {};  ///< what follows the command's name, for Rest::words and as
-                                        ///< the first word before a program
+  std::string name = {};  ///< empty: ddprun without a command
+  std::vector<CompletedOption> options = {};
+  Rest rest = Rest::nothing;              ///< what follows the options
+  std::vector<CompletedWord> words = {};  ///< what follows the command's name, for Rest::words and
+                                          ///< as the first word before a program
 };
 
 /// All of them; ddprun itself is the first.
@@ -35,11 +40,5 @@ std::vector<CompletedCommand> completed_commands();
 
 /// The part of a flag's help that fits in a menu: its first sentence, without the full stop.
 std::string first_sentence(std::string_view help);
-
-/// `words` with spaces between them.
-std::string joined(const std::vector<std::string>& words);
-
-/// `text` for a shell's single quotes: in bash, zsh and fish "'" cannot be in them.
-std::string single_quoted(std::string_view text);
 
 }  // namespace ddprun::cli

@@ -66,10 +66,6 @@ bool is_overridden(const Flag& flag, GivenFlags given, const Host& host) {
          });
 }
 
-std::string spelled(const Flag& flag) {
-  return "--" + std::string(flag.name);
-}
-
 /// For the settings: "--nnodes 2"; empty: a switch is off.
 std::string setting(const Flag& flag, const std::string& value) {
   if (flag.value.empty()) return parse_switch(value).value_or(true) ? spelled(flag) : "";

@@ -424,6 +424,10 @@ const Flag* find_letter(char letter) {
 
 }  // namespace
 
+std::string spelled(const Flag& flag) {
+  return "--" + std::string(flag.name);
+}
+
 std::span<const Flag> flags() {
   return kFlags;
 }

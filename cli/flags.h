@@ -45,6 +45,9 @@ struct Flag {
   }
 };
 
+/// "--name".
+std::string spelled(const Flag& flag);
+
 /// All flags, in the order of --help.
 std::span<const Flag> flags();
 

@@ -118,7 +118,7 @@ class Reader {
       return usage_error("unknown flag " + std::string(word.substr(0, word.find('='))) +
                          "; see ddprun manifest --help and ddprun --help");
     }
-    const std::string name = "--" + std::string(flag->name);
+    const std::string name = spelled(*flag);
     if (flag->name == "secret_file") {
       return usage_error(
           "--secret_file is a file of this host: give --secret, the name of a "
@@ -139,7 +139,7 @@ class Reader {
 
   Result<> set(const Flag& flag, const std::string& value, const std::string& argument) {
     const SetResult result = flag.set(value, raw_);
-    const std::string name = "--" + std::string(flag.name);
+    const std::string name = spelled(flag);
     if (!result && !result.reason().empty()) return usage_error(name + " " + result.reason());
     if (!result) {
       return usage_error(name + " expects " + std::string(flag.expects) + ", not '" + value + "'");

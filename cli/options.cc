@@ -49,10 +49,6 @@ struct CommandLine {
   }
 };
 
-std::string spelled(const Flag& flag) {
-  return "--" + std::string(flag.name);
-}
-
 /// "-m pkg" for "-mpkg": a letter that takes no value, and the rest as another word.
 std::optional<std::string> split_letter(const std::string& word) {
   if (word.starts_with("--")) return std::nullopt;
@@ -352,6 +348,9 @@ Result<Parsed> parse(std::span<const char* const> words, const Host& host) {
     return printed(manifest_output(words.subspan(1)));
   }
   if (!words.empty() && words.front() == kHelpVerb) return printed(help_output(words.subspan(1)));
+  if (words.size() == 2 && words.front() == kComplete) {
+    return Parsed(Print{completion_answer(words[1])});
+  }
   const Mode mode = mode_of(words);
   if (!words.empty() && words.front() == kLaunch) return parse_launch(words.subspan(1), host);
   CommandLine line = divide(mode == Mode::run ? words : words.subspan(1));
@@ -362,7 +361,7 @@ Result<Parsed> parse(std::span<const char* const> words, const Host& host) {
   if (!print) return print.error();
   if (*print && line.asks_for_short_help && mode == Mode::run) return Parsed(Print{short_help()});
   if (*print) return Parsed(std::move(**print));
-  if (!raw.shell.empty()) return Parsed(Print{completion(raw.shell)});
+  if (!raw.shell.empty()) return Parsed(Print{completion_script(raw.shell)});
   if (!raw.unread_config.empty()) raw.job.warnings.push_back(raw.unread_config);
   if (const std::string text = settings_text(raw); !text.empty()) raw.job.origins.push_back(text);
   if (raw.remote.are_asked()) return hosts_job(raw, line, host);

@@ -171,7 +171,7 @@ std::span<const CommandName> command_names() {
 }
 
 Item item_of(const Flag& flag) {
-  std::string term = "--" + std::string(flag.name);
+  std::string term = spelled(flag);
   if (!flag.alias.empty()) term.append(", --").append(flag.alias);
   if (flag.letter != '\0') term.append(", -") += flag.letter;
   const std::string value(flag.value);

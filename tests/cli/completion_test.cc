@@ -61,27 +61,59 @@ TEST_CASE("each command completes the flags that it accepts, by all their names"
   CHECK(option_in(command_of("logs"), "-f") != nullptr);
 }
 
-TEST_CASE("each script has all commands and flags") {
+TEST_CASE("a script asks the ddprun that is on the command line") {
   const char* shell = GENERATE("bash", "zsh", "fish");
   const std::string script = printed({"--print_completion", shell});
   INFO(shell);
 
+  CHECK(contains(script, " __complete "));
   CHECK(script == printed({"--print-completion", shell, "train"}));
-  for (const cli::Flag& flag : cli::flags()) {
-    INFO(flag.name);
-    CHECK(contains(script, std::string(flag.name)));
-    CHECK(contains(script, std::string(flag.alias)));
-  }
-  for (const cli::CommandName& command : cli::command_names()) {
-    CHECK(contains(script, std::string(command.name)));
-  }
 }
 
-TEST_CASE("fish completes programs where one follows, and no files where none do") {
-  const std::string script = printed({"--print_completion", "fish"});
-  const std::string line = "complete -c ddprun -n '__ddprun_at ";
-  CHECK(contains(script, line + "run' -a '(__fish_complete_command)'\n"));
-  CHECK(contains(script, line + "serve' -f\n"));
+TEST_CASE("what a script asks is answered in lines: what the shell adds, before, typed, words") {
+  const auto answer = [](const char* line) { return printed({"__complete", line}); };
+
+  CHECK(answer("ddprun --gpu_bind=i") ==
+        "nothing\n--gpu_bind=\n--gpu_bind=i\n--gpu_bind=isolate\n");
+  CHECK(answer("ddprun --events=e") == "file\n--events=\n--events=e\n");
+  CHECK(answer("ddprun --log_dir ") == "directory\n\n\n");
+  CHECK(answer("ddprun -r 3 python tr") == "argument 3\n\ntr\n");
+  CHECK(answer("ddprun serv") == "program\n\nserv\nserve\truns only the rendezvous of a job\n");
+  CHECK(answer("ddprun") == answer("ddprun "));
+}
+
+TEST_CASE("a word is completed by what stands before it") {
+  using Shell = cli::Completion::Shell;
+  const auto shell = [](const std::vector<std::string>& words) {
+    return cli::complete(words).shell;
+  };
+
+  CHECK(shell({""}) == Shell::program);
+  CHECK(shell({"--standalone", "tr"}) == Shell::program);
+  CHECK(shell({"--max_restarts", "tr"}) == Shell::nothing);
+  CHECK(shell({"--max-restarts", "3", "tr"}) == Shell::program);
+  CHECK(shell({"--max_restarts=3", "tr"}) == Shell::program);
+  CHECK(shell({"--", "tr"}) == Shell::program);
+  CHECK(shell({"--", "train.py", "--max_r"}) == Shell::argument);
+  CHECK(shell({"train.py", ""}) == Shell::argument);
+  CHECK(shell({"launch", "train.py", ""}) == Shell::argument);
+  CHECK(shell({"manifest", "job", "--image", "x", "tr"}) == Shell::program);
+  CHECK(shell({"manifest", ""}) == Shell::nothing);
+  CHECK(shell({"status", "7", ""}) == Shell::nothing);
+  CHECK(shell({"secret", ""}) == Shell::file);
+  CHECK(cli::complete({"--", "train.py", "x"}).program == 2);
+  CHECK(cli::complete({"--standalone", "serve", "--m"}).words.empty());
+}
+
+TEST_CASE("a line is read as a shell reads it") {
+  using Words = std::vector<std::string>;
+
+  CHECK(cli::words_of("ddprun ") == Words{"ddprun", ""});
+  CHECK(cli::words_of(" ddprun  --a=b c") == Words{"ddprun", "--a=b", "c"});
+  CHECK(cli::words_of("a 'b c' \"d \\\" e\" f\\ g ''") == Words{"a", "b c", "d \" e", "f g", ""});
+  CHECK(cli::words_of("a 'b c") == Words{"a", "b c"});
+  CHECK(cli::words_of("a \\") == Words{"a", "\\"});
+  CHECK(cli::words_of("") == Words{""});
 }
 
 TEST_CASE("a flag completes the values that are words, or files") {

@@ -3,6 +3,7 @@
 # What --print_completion prints completes command lines in the shell itself.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
+PATH=$(dirname "$(realpath "$DDPRUN")"):$PATH
 mkdir "$work/folder" && touch "$work/folder/file.txt" "$work/events.jsonl" "$work/train.py" && chmod +x "$work/train.py"
 for shell in bash zsh fish; do
   run --print_completion "$shell"
@@ -23,8 +24,8 @@ complete_in_bash() {  # LINE: prints the replies, sorted
     [[ $1 != *[=:] ]] || unset "COMP_WORDS[-1]"
     COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
     PATH=$PWD/folder  # no other commands
-    _ddprun
-    printf "%s\n" "${COMPREPLY[@]}"' - "$1") | sort -u
+    _ddprun "$2"
+    printf "%s\n" "${COMPREPLY[@]}"' - "$1" "$DDPRUN") | sort -u
 }
 
 expect_bash() {  # LINE REPLIES
@@ -41,6 +42,7 @@ expect_bash 'ddprun --gpu-bind=' 'all isolate'
 expect_bash 'ddprun --nproc_per_node 4 --events ev' 'events.jsonl'
 expect_bash 'ddprun --events=ev' 'events.jsonl'
 expect_bash 'ddprun --log_dir ' 'folder'
+expect_bash 'ddprun --log_level "info" --events ev' 'events.jsonl'
 expect_bash 'ddprun --rdzv_endpoint host:29500 --store ' 'agent tunnel worker'
 expect_bash 'ddprun -r 3 --numa_binding=co' 'core-complex'
 expect_bash 'ddprun ser' 'serve'
@@ -69,6 +71,10 @@ if command -v fish >/dev/null; then
   expect_fish 'ddprun --max-r' '--max-restarts'
   expect_fish 'ddprun --gpu_bind ' 'all isolate'
   expect_fish 'ddprun --gpu_bind=i' '--gpu_bind=isolate'
+  expect_fish 'ddprun --events=ev' '--events=events.jsonl'
+  expect_fish 'ddprun --events ev' 'events.jsonl'
+  expect_fish 'ddprun --log_dir fol' 'folder/'
+  expect_fish 'ddprun -r 3 train.py ev' 'events.jsonl'
   expect_fish 'ddprun serve --max_re' '--max_restarts'
   expect_fish 'ddprun serve --gpu_b' ''
   expect_fish 'ddprun serve fo' ''
@@ -98,6 +104,7 @@ for typed, expected in {
     "manifest job --ima": "manifest job --image",
     "--log_dir fol": "--log_dir folder/?",
     "./tr": "./train.py",
+    "--export 'A B' --max_r": "--export A B --max_restarts",
     "-r 3 train.py ev": "-r 3 train.py events.jsonl",
 }.items():
     expect("own> (?!')")
