@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 
 #include "base/text.h"
 #include "cli/usage_error.h"
@@ -85,214 +86,247 @@ std::string without_variables(std::string_view argument) {
   return text;
 }
 
-/// `lines` moved to the right. No line break is inside a scalar.
-std::string indented(std::string_view lines, size_t columns) {
+/// Exit codes are those of exit_code.h. A pod that was drained or preempted counts for nothing; one
+/// that was killed, or timed out, or in which ddprun itself failed, counts against the Job's
+/// backoffLimit. Any other code is the end that all nodes of the job have come to.
+///
+/// A user without an entry in /etc/passwd has neither a home nor a name, which Python asks for. If
+/// service links were enabled, a Service that is called master would set MASTER_PORT.
+constexpr std::string_view kJobSpec = R"(completionMode: Indexed
+completions: ${nodes}
+parallelism: ${nodes}
+${replacement policy}
+podFailurePolicy:
+  rules:
+    - action: Ignore
+      onPodConditions:
+        - type: DisruptionTarget
+          status: "True"
+    - action: FailJob
+      onExitCodes:
+        containerName: node
+        operator: NotIn
+        values: [124, 125, 137, 143]
+      ${no conditions}
+${success policy}
+template:
+  spec:
+    restartPolicy: Never
+    ${subdomain}
+    terminationGracePeriodSeconds: ${grace}
+    enableServiceLinks: false
+    automountServiceAccountToken: false
+    securityContext:
+      runAsNonRoot: true
+      runAsUser: 1000
+      runAsGroup: 1000
+      fsGroup: 1000
+      seccompProfile:
+        type: RuntimeDefault
+    containers:
+      - name: node
+        image: ${image}
+        command: [ddprun]
+        args:
+          ${arguments}
+        env:
+          - name: HOME
+            value: /tmp
+          - name: USER
+            value: ddprun
+        ${resources}
+        securityContext:
+          allowPrivilegeEscalation: false
+          readOnlyRootFilesystem: true
+          capabilities:
+            drop: [ALL]
+        volumeMounts:
+          - name: shm
+            mountPath: /dev/shm
+          - name: tmp
+            mountPath: /tmp
+          ${secret mount}
+    volumes:
+      - name: shm
+        emptyDir:
+          medium: Memory
+      - name: tmp
+        emptyDir: {}
+      ${secret volume}
+)";
+
+/// Addresses of pods that are not ready yet are published: ddprun waits for them, not the kubelet.
+constexpr std::string_view kJob = R"(apiVersion: v1
+kind: Service
+metadata:
+  name: ${name}
+spec:
+  clusterIP: None
+  publishNotReadyAddresses: true
+  selector:
+    ${name label}: ${name}
+---
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: ${name}
+spec:
+  ${job spec}
+)";
+
+constexpr std::string_view kJobSet = R"(apiVersion: jobset.x-k8s.io/v1alpha2
+kind: JobSet
+metadata:
+  name: ${name}
+spec:
+  network:
+    enableDNSHostnames: true
+    publishNotReadyAddresses: true
+  replicatedJobs:
+    - name: node
+      replicas: 1
+      template:
+        spec:
+          ${job spec}
+)";
+
+/// Without a policy for PyTorch, so that the Trainer sets no variables of torchrun's: the pods find
+/// each other as those of any JobSet.
+constexpr std::string_view kTrainJob = R"(apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainingRuntime
+metadata:
+  name: ${name}
+spec:
+  mlPolicy:
+    numNodes: ${nodes}
+  template:
+    spec:
+      network:
+        enableDNSHostnames: true
+        publishNotReadyAddresses: true
+      replicatedJobs:
+        - name: node
+          replicas: 1
+          template:
+            metadata:
+              labels:
+                trainer.kubeflow.org/trainjob-ancestor-step: trainer
+            spec:
+              ${job spec}
+---
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata:
+  name: ${name}
+spec:
+  runtimeRef:
+    apiGroup: trainer.kubeflow.org
+    kind: TrainingRuntime
+    name: ${name}
+  trainer:
+    numNodes: ${nodes}
+)";
+
+using Blanks = std::map<std::string_view, std::string>;
+
+/// A line of a template, filled in. A value of several lines stands alone in its line, and is moved
+/// to the right as far as its blank; where it is empty, the line goes.
+void append_filled(std::string& text, std::string_view line, const Blanks& blanks) {
+  const size_t begin = line.find("${");
+  if (begin == std::string_view::npos) {
+    text.append(line);
+    return;
+  }
+  const size_t end = line.find('}', begin);
+  const std::string& value = blanks.at(line.substr(begin + 2, end - begin - 2));
+  if (line.find_first_not_of(' ') == begin && end + 2 == line.size()) {
+    for (std::string_view rest = value; !rest.empty();) {
+      const size_t length = std::min(rest.find('\n'), rest.size() - 1) + 1;
+      text.append(begin, ' ').append(rest.substr(0, length));
+      rest.remove_prefix(length);
+    }
+    return;
+  }
+  text.append(line.substr(0, begin)).append(value);
+  append_filled(text, line.substr(end + 1), blanks);
+}
+
+std::string filled(std::string_view form, const Blanks& blanks) {
   std::string text;
-  while (!lines.empty()) {
-    const size_t end = std::min(lines.find('\n'), lines.size() - 1) + 1;
-    text.append(columns, ' ').append(lines.substr(0, end));
-    lines.remove_prefix(end);
+  while (!form.empty()) {
+    const size_t length = form.find('\n') + 1;
+    append_filled(text, form.substr(0, length), blanks);
+    form.remove_prefix(length);
   }
   return text;
 }
 
 std::string arguments_text(const Manifest& manifest) {
-  std::string text = "args:\n";
+  std::string text;
   for (const std::string& argument : manifest.arguments) {
-    text.append("  - ").append(yaml_text(without_variables(argument))).append("\n");
+    text.append("- ").append(yaml_text(without_variables(argument))).append("\n");
   }
   return text;
 }
 
-/// A user without an entry in /etc/passwd has neither a home nor a name, which Python asks for.
-std::string environment_text() {
-  return "env:\n"
-         "  - name: HOME\n"
-         "    value: /tmp\n"
-         "  - name: USER\n"
-         "    value: ddprun\n";
+std::string resources_text(const Manifest& manifest) {
+  if (manifest.gpus == 0) return "";
+  return "resources:\n  limits:\n    nvidia.com/gpu: " + std::to_string(manifest.gpus) + "\n";
 }
 
-std::string container_text(const Manifest& manifest) {
-  std::string text = "name: node\nimage: " + yaml_text(manifest.image) +
-                     "\n"
-                     "command: [ddprun]\n" +
-                     arguments_text(manifest) + environment_text();
-  if (manifest.gpus > 0) {
-    text += "resources:\n  limits:\n    nvidia.com/gpu: " + std::to_string(manifest.gpus) + "\n";
-  }
-  text +=
-      "securityContext:\n"
-      "  allowPrivilegeEscalation: false\n"
-      "  readOnlyRootFilesystem: true\n"
-      "  capabilities:\n"
-      "    drop: [ALL]\n"
-      "volumeMounts:\n"
-      "  - name: shm\n"
-      "    mountPath: /dev/shm\n"
-      "  - name: tmp\n"
-      "    mountPath: /tmp\n";
-  if (!manifest.secret.empty()) {
-    const std::string_view folder = kSecretInPod.substr(0, kSecretInPod.rfind('/'));
-    text.append("  - name: secret\n    mountPath: ")
-        .append(folder)
-        .append("\n    readOnly: true\n");
-  }
-  text = indented(text, 4);
-  return text.replace(2, 1, "-");
+std::string secret_mount(const Manifest& manifest) {
+  if (manifest.secret.empty()) return "";
+  return "- name: secret\n  mountPath: " +
+         std::string(kSecretInPod.substr(0, kSecretInPod.rfind('/'))) + "\n  readOnly: true\n";
 }
 
 /// Root's, and readable by the group of the pod's user: mode 0440, which YAML has as 288.
-std::string secret_volume_text(const Manifest& manifest) {
+std::string secret_volume(const Manifest& manifest) {
   if (manifest.secret.empty()) return "";
-  return "  - name: secret\n"
-         "    secret:\n"
-         "      secretName: " +
-         yaml_text(manifest.secret) +
-         "\n"
-         "      defaultMode: 288\n"
-         "      items:\n"
-         "        - key: secret\n"
-         "          path: secret\n";
+  return "- name: secret\n  secret:\n    secretName: " + yaml_text(manifest.secret) +
+         "\n    defaultMode: 288\n    items:\n      - key: secret\n        path: secret\n";
 }
 
-std::string pod_text(const Manifest& manifest) {
+/// Pods that never had a place on a node, or come back when the others have ended, are not needed.
+std::string success_policy(const Manifest& manifest) {
+  const bool is_elastic = manifest.min_nodes < manifest.max_nodes;
+  if (!is_elastic || manifest.kubernetes < kSuccessPolicy) return "";
+  return "successPolicy:\n  rules:\n    - succeededIndexes: \"0\"\n";
+}
+
+Blanks blanks_of(const Manifest& manifest) {
+  const std::string name = yaml_text(manifest.name);
+  const int version = manifest.kubernetes;
   // A JobSet gives its pods the subdomain of its own Service.
   const bool has_service = manifest.kind == ManifestKind::job;
-  return "restartPolicy: Never\n" +
-         (has_service ? "subdomain: " + yaml_text(manifest.name) + "\n" : "") +
-         "terminationGracePeriodSeconds: " + std::to_string(manifest.grace.count()) +
-         "\n"
-         // Else a Service that is called master would set MASTER_PORT.
-         "enableServiceLinks: false\n"
-         "automountServiceAccountToken: false\n"
-         "securityContext:\n"
-         "  runAsNonRoot: true\n"
-         "  runAsUser: 1000\n"
-         "  runAsGroup: 1000\n"
-         "  fsGroup: 1000\n"
-         "  seccompProfile:\n"
-         "    type: RuntimeDefault\n"
-         "containers:\n" +
-         container_text(manifest) +
-         "volumes:\n"
-         "  - name: shm\n"
-         "    emptyDir:\n"
-         "      medium: Memory\n"
-         "  - name: tmp\n"
-         "    emptyDir: {}\n" +
-         secret_volume_text(manifest);
+  return {
+      {"name", name},
+      {"nodes", std::to_string(manifest.max_nodes)},
+      {"name label", version >= kLongLabel ? "batch.kubernetes.io/job-name" : "job-name"},
+      {"replacement policy", version >= kReplacementPolicy ? "podReplacementPolicy: Failed\n" : ""},
+      // Older schemas want it beside onExitCodes, too.
+      {"no conditions", version < kOptionalConditions ? "onPodConditions: []\n" : ""},
+      {"success policy", success_policy(manifest)},
+      {"subdomain", has_service ? "subdomain: " + name + "\n" : ""},
+      {"grace", std::to_string(manifest.grace.count())},
+      {"image", yaml_text(manifest.image)},
+      {"arguments", arguments_text(manifest)},
+      {"resources", resources_text(manifest)},
+      {"secret mount", secret_mount(manifest)},
+      {"secret volume", secret_volume(manifest)},
+  };
 }
 
-/// When the job is over, and when a pod is only replaced: exit codes are those of exit_code.h.
-/// A pod that was drained or preempted counts for nothing; one that was killed, or timed out, or in
-/// which ddprun itself failed, counts against the Job's backoffLimit. Any other code is the end
-/// that all nodes of the job have come to.
-std::string policies_text(const Manifest& manifest) {
-  const std::string replacement =
-      manifest.kubernetes >= kReplacementPolicy ? "podReplacementPolicy: Failed\n" : "";
-  // Their schemas want it beside onExitCodes, too.
-  const std::string no_conditions =
-      manifest.kubernetes < kOptionalConditions ? "      onPodConditions: []\n" : "";
-  const std::string policies = replacement +
-                               "podFailurePolicy:\n"
-                               "  rules:\n"
-                               "    - action: Ignore\n"
-                               "      onPodConditions:\n"
-                               "        - type: DisruptionTarget\n"
-                               "          status: \"True\"\n"
-                               "    - action: FailJob\n"
-                               "      onExitCodes:\n"
-                               "        containerName: node\n"
-                               "        operator: NotIn\n"
-                               "        values: [124, 125, 137, 143]\n" +
-                               no_conditions;
-  if (manifest.min_nodes == manifest.max_nodes || manifest.kubernetes < kSuccessPolicy) {
-    return policies;
+std::string_view form_of(ManifestKind kind) {
+  switch (kind) {
+    case ManifestKind::job:
+      return kJob;
+    case ManifestKind::jobset:
+      return kJobSet;
+    case ManifestKind::trainjob:
+      return kTrainJob;
   }
-  // Pods that never had a place on a node, or come back when the others have ended, are not needed.
-  return policies +
-         "successPolicy:\n"
-         "  rules:\n"
-         "    - succeededIndexes: \"0\"\n";
-}
-
-std::string job_spec(const Manifest& manifest) {
-  const std::string pods = std::to_string(manifest.max_nodes);
-  return "completionMode: Indexed\n"
-         "completions: " +
-         pods +
-         "\n"
-         "parallelism: " +
-         pods + "\n" + policies_text(manifest) +
-         "template:\n"
-         "  spec:\n" +
-         indented(pod_text(manifest), 4);
-}
-
-std::string heading(std::string_view api, std::string_view kind, const std::string& name) {
-  return std::string("apiVersion: ")
-      .append(api)
-      .append("\nkind: ")
-      .append(kind)
-      .append("\nmetadata:\n  name: ")
-      .append(yaml_text(name))
-      .append("\nspec:\n");
-}
-
-/// Addresses of pods that are not ready yet are published: ddprun waits for them, not the kubelet.
-std::string job_text(const Manifest& manifest) {
-  return heading("v1", "Service", manifest.name) +
-         "  clusterIP: None\n"
-         "  publishNotReadyAddresses: true\n"
-         "  selector:\n"
-         "    " +
-         (manifest.kubernetes >= kLongLabel ? "batch.kubernetes.io/job-name: " : "job-name: ") +
-         yaml_text(manifest.name) + "\n---\n" + heading("batch/v1", "Job", manifest.name) +
-         indented(job_spec(manifest), 2);
-}
-
-/// `labels` of the one job in the set.
-std::string jobset_spec(const Manifest& manifest, std::string_view labels) {
-  return "network:\n"
-         "  enableDNSHostnames: true\n"
-         "  publishNotReadyAddresses: true\n"
-         "replicatedJobs:\n"
-         "  - name: node\n"
-         "    replicas: 1\n"
-         "    template:\n" +
-         std::string(labels) + "      spec:\n" + indented(job_spec(manifest), 8);
-}
-
-std::string jobset_text(const Manifest& manifest) {
-  return heading("jobset.x-k8s.io/v1alpha2", "JobSet", manifest.name) +
-         indented(jobset_spec(manifest, ""), 2);
-}
-
-/// Without a policy for PyTorch, so that the Trainer sets no variables of torchrun's: the pods find
-/// each other as those of any JobSet.
-std::string trainjob_text(const Manifest& manifest) {
-  constexpr std::string_view kApi = "trainer.kubeflow.org/v1alpha1";
-  constexpr std::string_view kTrainerStep =
-      "      metadata:\n"
-      "        labels:\n"
-      "          trainer.kubeflow.org/trainjob-ancestor-step: trainer\n";
-  const std::string nodes = std::to_string(manifest.max_nodes);
-  return heading(kApi, "TrainingRuntime", manifest.name) + "  mlPolicy:\n    numNodes: " + nodes +
-         "\n"
-         "  template:\n"
-         "    spec:\n" +
-         indented(jobset_spec(manifest, kTrainerStep), 6) + "---\n" +
-         heading(kApi, "TrainJob", manifest.name) +
-         "  runtimeRef:\n"
-         "    apiGroup: trainer.kubeflow.org\n"
-         "    kind: TrainingRuntime\n"
-         "    name: " +
-         yaml_text(manifest.name) +
-         "\n"
-         "  trainer:\n"
-         "    numNodes: " +
-         nodes + "\n";
+  return "";
 }
 
 struct Escape {
@@ -333,15 +367,9 @@ Result<> check_manifest(const Manifest& manifest) {
 }
 
 std::string manifest_text(const Manifest& manifest) {
-  switch (manifest.kind) {
-    case ManifestKind::job:
-      return job_text(manifest);
-    case ManifestKind::jobset:
-      return jobset_text(manifest);
-    case ManifestKind::trainjob:
-      return trainjob_text(manifest);
-  }
-  return "";
+  Blanks blanks = blanks_of(manifest);
+  blanks.emplace("job spec", filled(kJobSpec, blanks));
+  return filled(form_of(manifest.kind), blanks);
 }
 
 std::string yaml_text(std::string_view text) {
