@@ -74,13 +74,17 @@ std::vector<std::string> control_groups(const std::string& cgroup, const std::st
   return folders;
 }
 
-std::optional<CpuQuota> cpu_quota_of(pid_t pid, const std::string& root) {
+std::optional<CpuQuota> cpu_quota(const std::string& cgroup, const std::string& root) {
   std::optional<CpuQuota> tightest;
-  for (const auto& folder : control_groups(groups_of(pid, root), "cpu", root + kGroups)) {
+  for (const auto& folder : control_groups(cgroup, "cpu", root + kGroups)) {
     const auto quota = quota_of_group(folder);
     if (quota && (!tightest || quota->cpus < tightest->cpus)) tightest = quota;
   }
   return tightest;
+}
+
+std::optional<CpuQuota> cpu_quota_of(pid_t pid, const std::string& root) {
+  return cpu_quota(groups_of(pid, root), root);
 }
 
 bool is_frozen(pid_t pid, const std::string& root) {

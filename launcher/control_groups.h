@@ -21,7 +21,11 @@ struct CpuQuota {
   double throttled = 0;  ///< the share of its periods in which it had to wait for the next one
 };
 
-/// The tightest one that a process is under; nullopt: there is none. Some 50 µs. For any thread.
+/// The tightest one of these groups, the text of /proc/PID/cgroup; nullopt: there is none. Some
+/// 50 µs. For any thread.
+std::optional<CpuQuota> cpu_quota(const std::string& cgroup, const std::string& root = "");
+
+/// The one of a process's groups.
 std::optional<CpuQuota> cpu_quota_of(pid_t pid, const std::string& root = "");
 
 /// Whether a process is held by the freezer of its control group, or of one above it, as by docker
