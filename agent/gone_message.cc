@@ -43,10 +43,8 @@ std::string gone_subject(const std::string& session, const Security* security) {
   return subject.append(session).append(1, kEnd).append(key.bytes.view()).append(key.name);
 }
 
-FinalMessage::Talk gone_message(const std::string& subject, const launcher::ExitStatus& agent) {
+FinalMessage::Talk gone_message(const std::string& subject, const std::string& how) {
   using namespace rendezvous;
-  const std::string how = agent.signal() != 0 ? "its agent was " + agent.text()
-                                              : "its ddprun ended (" + agent.text() + ")";
   const std::size_t end = subject.find(kEnd);
   const std::string message = greeting() + encode(message::Gone{subject.substr(0, end), how});
   if (end == std::string::npos) {

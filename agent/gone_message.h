@@ -3,7 +3,6 @@
 
 #include <string>
 
-#include "launcher/exit_status.h"
 #include "launcher/final_message.h"
 #include "rendezvous/secure_channel.h"
 
@@ -15,7 +14,6 @@ std::string gone_subject(const std::string& session, const rendezvous::Security*
 
 /// The guardian's message to the master when the agent has ended and none of its processes runs any
 /// more: a greeting and message::Gone, encrypted if the job has a secret.
-launcher::FinalMessage::Talk gone_message(const std::string& subject,
-                                          const launcher::ExitStatus& agent);
+launcher::FinalMessage::Talk gone_message(const std::string& subject, const std::string& how);
 
 }  // namespace ddprun::agent

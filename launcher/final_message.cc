@@ -71,7 +71,7 @@ void FinalMessage::set(const Route& route, std::string_view subject) {
   is_set_ = to_.store(route.to) && from_.store(route.from) && subject_.store(subject);
 }
 
-void FinalMessage::send(const Compose& compose, const ExitStatus& agent) const {
+void FinalMessage::send(const Compose& compose, const std::string& how) const {
   if (!is_set_ || !compose) return;
   const auto deadline = FinalClock::now() + kFinalLimit;
   const auto* to = reinterpret_cast<const sockaddr*>(to_.bytes);
@@ -81,7 +81,7 @@ void FinalMessage::send(const Compose& compose, const ExitStatus& agent) const {
   if (from_.size > 0 && bind(socket.get(), from, static_cast<socklen_t>(from_.size)) != 0) return;
   const int connected = connect(socket.get(), to, static_cast<socklen_t>(to_.size));
   if (connected != 0 && errno != EINPROGRESS) return;
-  speak(socket, compose({subject_.bytes, subject_.size}, agent), deadline);
+  speak(socket, compose({subject_.bytes, subject_.size}, how), deadline);
 }
 
 }  // namespace ddprun::launcher

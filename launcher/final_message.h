@@ -9,8 +9,6 @@
 #include <sys/socket.h>
 #include <type_traits>
 
-#include "launcher/exit_status.h"
-
 namespace ddprun::launcher {
 
 /// The message that the guardian sends when the agent has ended and all of its descendants are
@@ -26,8 +24,9 @@ class FinalMessage {
   /// Speaks on the connection: is called with what came from the other side, at first with nothing.
   using Talk = std::function<Turn(std::string_view received)>;
 
-  /// Makes the conversation, from the stored subject and how the agent ended.
-  using Compose = std::function<Talk(const std::string& subject, const ExitStatus& agent)>;
+  /// Makes the conversation, from the stored subject and how the agent ended: "its agent was
+  /// killed by SIGKILL".
+  using Compose = std::function<Talk(const std::string& subject, const std::string& how)>;
 
   /// Where to: a socket address; `from` is the address to send from, or empty.
   struct Route {
@@ -44,7 +43,7 @@ class FinalMessage {
 
   /// In the guardian: connects, sends and closes, within two seconds in all. Errors are ignored:
   /// the message only saves time.
-  void send(const Compose& compose, const ExitStatus& agent) const;
+  void send(const Compose& compose, const std::string& how) const;
 
  private:
   template <size_t kMost>

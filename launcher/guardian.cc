@@ -197,19 +197,22 @@ void kill_all_descendants(SurvivorWait& survivors) {
   survivors.end();
 }
 
+/// What was wrong with the agent; empty: it ended by itself.
+std::string fault_of(const AgentEnd& agent, const StopRequests& requests) {
+  if (requests.are_ignored()) return "did not react to " + signal_name(requests.first());
+  if (agent.was_unresponsive) return "was unresponsive for longer than --lease";
+  return agent.status.signal() != 0 ? "was " + agent.status.text() : "";
+}
+
 void clean_up_after(const AgentEnd& agent, const FinalMessage::Compose& final_message,
                     const StopRequests& requests, SurvivorWait& survivors) {
   kill_all_descendants(survivors);
-  shared->final_message.send(final_message, agent.status);
+  const std::string fault = fault_of(agent, requests);
+  shared->final_message.send(final_message, fault.empty()
+                                                ? "its ddprun ended (" + agent.status.text() + ")"
+                                                : "its agent " + fault);
   if (*shared->cleanup_dir != '\0') remove_directory(shared->cleanup_dir);
-  if (requests.are_ignored()) {
-    report("ddprun's agent did not react to " + signal_name(requests.first()) +
-           ": killed it and its workers");
-  } else if (agent.was_unresponsive) {
-    report("ddprun's agent was unresponsive for longer than --lease: killed its workers");
-  } else if (agent.status.signal() != 0) {
-    report("ddprun's agent was " + agent.status.text() + "; its workers were killed");
-  }
+  if (!fault.empty()) report("ddprun's agent " + fault + "; its workers were killed");
 }
 
 /// The exit code, unless it dies by SIGINT.

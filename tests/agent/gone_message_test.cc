@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/gone_message.h"
 
-#include <csignal>
 #include <string>
 
 #include "rendezvous/protocol.h"
@@ -19,7 +18,7 @@ const std::string kMessage =
 
 launcher::FinalMessage::Talk talk_with(const rendezvous::Security* security) {
   return agent::gone_message(agent::gone_subject("session", security),
-                             launcher::ExitStatus(SIGKILL));
+                             "its agent was killed by SIGKILL");
 }
 
 std::shared_ptr<const rendezvous::Security> security_of(const std::string& secret) {

@@ -7,9 +7,15 @@
 command -v python3 >/dev/null || skip "there is no python3"
 
 begin() {
-  start --shutdown_timeout 3600 sh -c '(setsid sleep 600 &) ; echo ready; exec sleep 600'
+  start --shutdown_timeout 3600 "$@" sh -c '(setsid sleep 600 &) ; echo ready; exec sleep 600'
   wait_for_stdout ready
   agent=$(agent_of)
+}
+
+finish_by_interrupt() {
+  kill -INT "$ddprun"
+  finish
+  expect_exit 130
 }
 
 # No instant lies between the two signals.
@@ -29,8 +35,10 @@ finish
 expect_exit 143
 expect_no_process_left
 
-# A debugger holds it, so that it never reads a signal.
-begin
+# A debugger holds it, so that it never reads a signal. The other node learns why it is gone.
+job=(--nnodes 2 --rdzv_endpoint "$here:29500" --lease 600)
+on other start "${job[@]}" sleep 600
+on only begin "${job[@]}" --rdzv_conf is_host=false
 : >"$work/debugger"
 python3 -c 'import ctypes, os, sys
 agent = int(sys.argv[1])
@@ -47,6 +55,7 @@ wait_until holds
 if ! grep -q holds "$work/debugger"; then
   kill -KILL "$ddprun"
   finish
+  on other finish_by_interrupt
   expect_no_process_left soon
   skip "this user may not debug its processes"
 fi
@@ -57,5 +66,7 @@ kill -INT "$ddprun"
 finish
 wait "$debugger"
 expect_exit 130
-expect_stderr 'agent did not react to SIGINT: killed it and its workers'
+expect_stderr 'agent did not react to SIGINT; its workers were killed$'
+on other expect_stderr 'node 1 .* is gone: its agent did not react to SIGINT$'
+finish_by_interrupt
 expect_no_process_left

@@ -2,7 +2,6 @@
 #include "launcher/final_message.h"
 
 #include <array>
-#include <csignal>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
@@ -43,12 +42,12 @@ struct Master {
 bool send(const FinalMessage& message) {
   bool composed = false;
   message.send(
-      [&](const std::string& subject, const ExitStatus& agent) -> FinalMessage::Talk {
+      [&](const std::string& subject, const std::string& how) -> FinalMessage::Talk {
         composed = true;
-        const std::string text = subject + " " + agent.text();
+        const std::string text = subject + " " + how;
         return [text](std::string_view) { return FinalMessage::Turn{text}; };
       },
-      ExitStatus(SIGKILL));
+      "was killed");
   return composed;
 }
 
@@ -59,7 +58,7 @@ TEST_CASE("the final message is the one that was set last; cleared or too long i
   message.set(master.route(), "first");
   message.set(master.route(), "second");
   CHECK(send(message));
-  CHECK(master.received() == "second killed by SIGKILL");
+  CHECK(master.received() == "second was killed");
   message.clear();
   CHECK_FALSE(send(message));
   message.set(master.route(), std::string(512, 's'));
