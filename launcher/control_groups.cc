@@ -17,7 +17,8 @@ constexpr const char* kUnified = "/sys/fs/cgroup/unified";  // version 2 beside 
 std::pair<double, double> numbers_in(const std::string& path) {
   std::ifstream file(path);
   std::pair<double, double> numbers(-1, -1);
-  if (file >> numbers.first) file >> numbers.second;
+  if (!(file >> numbers.first)) return {-1, -1};  // it writes 0 where it reads no number
+  file >> numbers.second;
   return numbers;
 }
 
@@ -85,6 +86,18 @@ std::optional<CpuQuota> cpu_quota(const std::string& cgroup, const std::string& 
 
 std::optional<CpuQuota> cpu_quota_of(pid_t pid, const std::string& root) {
   return cpu_quota(groups_of(pid, root), root);
+}
+
+std::optional<std::uint64_t> reached_process_limit(pid_t pid, const std::string& root) {
+  const std::string groups = groups_of(pid, root);
+  for (const char* mount : {kGroups, kUnified}) {
+    for (const std::string& folder : control_groups(groups, "pids", root + mount)) {
+      const double limit = numbers_in(folder + "/pids.max").first;
+      const bool reached = limit >= 0 && numbers_in(folder + "/pids.current").first >= limit;
+      if (reached) return static_cast<std::uint64_t>(limit);
+    }
+  }
+  return std::nullopt;
 }
 
 bool is_frozen(pid_t pid, const std::string& root) {

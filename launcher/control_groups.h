@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <sys/types.h>
@@ -27,6 +28,10 @@ std::optional<CpuQuota> cpu_quota(const std::string& cgroup, const std::string& 
 
 /// The one of a process's groups.
 std::optional<CpuQuota> cpu_quota_of(pid_t pid, const std::string& root = "");
+
+/// The limit of processes that the control group of a process, or one above it, has reached;
+/// nullopt: none has.
+std::optional<std::uint64_t> reached_process_limit(pid_t pid, const std::string& root = "");
 
 /// Whether a process is held by the freezer of its control group, or of one above it, as by docker
 /// pause. Some 50 µs. For any thread.

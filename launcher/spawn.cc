@@ -5,6 +5,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
 #include <cstring>
 #include <fcntl.h>
 #include <linux/close_range.h>
@@ -22,6 +23,7 @@
 
 #include "base/text.h"
 #include "launcher/affinity.h"
+#include "launcher/control_groups.h"
 #include "launcher/raw_syscall.h"
 
 namespace ddprun::launcher {
@@ -64,24 +66,35 @@ struct Missing {
   size_t all;
 };
 
+std::string needed_text(std::uint64_t limit, Missing missing) {
+  return "at least " + std::to_string(limit) + " to start all " + std::to_string(missing.all);
+}
+
+std::string process_limit_text(Missing missing) {
+  const auto text = [&](std::uint64_t limit) {
+    return "which is " + std::to_string(limit) + " and has to be " +
+           needed_text(limit + missing.count, missing);
+  };
+  if (const auto limit = reached_process_limit(getpid())) {
+    return "pids.max of the cgroup, " + text(*limit);
+  }
+  rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
+  getrlimit(RLIMIT_NPROC, &limit);
+  if (limit.rlim_cur == RLIM_INFINITY) return "pids.max of the cgroup";
+  return "ulimit -u, " + text(limit.rlim_cur) + ", or pids.max of the cgroup";
+}
+
 /// Which limit was reached, and what it has to be: each process takes four descriptors, and a
 /// worker two connections.
 Error start_error(const std::string& what, int failure, Missing missing) {
   Error error = os_error(what, failure);
   rlimit limit = {};
-  const auto least = [&](size_t more) {
-    return "at least " + std::to_string(limit.rlim_cur + more) + " to start all " +
-           std::to_string(missing.all);
-  };
   if (failure == EMFILE && getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-    error.message += "; it has to be " + least(4 * missing.count + 2 * missing.all + 16);
+    const size_t more = 4 * missing.count + 2 * missing.all + 16;
+    error.message += "; it has to be " + needed_text(limit.rlim_cur + more, missing);
   }
-  if (failure == EAGAIN && getrlimit(RLIMIT_NPROC, &limit) == 0) {
-    const bool is_none = limit.rlim_cur == RLIM_INFINITY;
-    const std::string now = is_none ? "unlimited" : std::to_string(limit.rlim_cur);
-    error.message += " (limit of processes reached: ulimit -u, which is " + now +
-                     (is_none ? "" : " and has to be " + least(missing.count)) +
-                     ", or pids.max of the cgroup)";
+  if (failure == EAGAIN) {
+    error.message += " (limit of processes reached: " + process_limit_text(missing) + ")";
   }
   return error;
 }

@@ -58,6 +58,24 @@ TEST_CASE("control groups: the tightest quota of CPU time, and how often it is u
   CHECK(cpu_quota_of(7, one.path).value().throttled == 0);
 }
 
+TEST_CASE("control groups: the limit of processes that one of them, or one above, has reached") {
+  const FakeRoot root;
+  root.write("/proc/7/cgroup", "8:pids:/pod/1\n0::/user\n");
+  CHECK_FALSE(reached_process_limit(7, root.path));
+  root.write("/sys/fs/cgroup/pids/pod/1/pids.max", "max\n");
+  root.write("/sys/fs/cgroup/pids/pod/1/pids.current", "9\n");
+  root.write("/sys/fs/cgroup/pids/pod/pids.max", "10\n");
+  root.write("/sys/fs/cgroup/pids/pod/pids.current", "9\n");
+  CHECK_FALSE(reached_process_limit(7, root.path));
+  root.write("/sys/fs/cgroup/pids/pod/pids.current", "10\n");
+  CHECK(reached_process_limit(7, root.path).value() == 10);
+  root.write("/proc/8/cgroup", "0::/user\n");
+  CHECK_FALSE(reached_process_limit(8, root.path));
+  root.write("/sys/fs/cgroup/user/pids.max", "4\n");
+  root.write("/sys/fs/cgroup/user/pids.current", "4\n");
+  CHECK(reached_process_limit(8, root.path).value() == 4);
+}
+
 TEST_CASE("control groups: a frozen one, or one below it, of both versions") {
   const FakeRoot root;
   root.write("/proc/7/cgroup", "4:freezer:/docker/1\n0::/user\n");
