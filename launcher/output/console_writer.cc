@@ -78,7 +78,8 @@ void ConsoleWriter::open(int fd) {
   device_ = file.st_dev;
   inode_ = file.st_ino;
 
-  if (S_ISFIFO(file.st_mode) || isatty(fd) == 1) {
+  is_terminal_ = isatty(fd) == 1 || errno == EIO;  // EIO: it is gone
+  if (S_ISFIFO(file.st_mode) || is_terminal_) {
     fd_ = std::make_shared<const Fd>(reopen_non_blocking(fd));
     discarding_ = !*fd_ && errno == ENXIO;  // a pipe without a reader
     if (*fd_ && watch_for_room()) kind_ = Kind::non_blocking;
@@ -184,9 +185,14 @@ void ConsoleWriter::rest() {
   });
 }
 
+bool ConsoleWriter::is_missing_reader(int error_number) const {
+  const bool terminal_is_gone = is_terminal_ && error_number == EIO;
+  return error_number == EPIPE || error_number == ECONNRESET || terminal_is_gone;
+}
+
 void ConsoleWriter::handle_error(int error_number) {
   lines_.clear();
-  if (error_number == EPIPE) {
+  if (is_missing_reader(error_number)) {
     discarding_ = true;  // as with `| head`: not an error
     reader_left_ = Clock::now();
     return;

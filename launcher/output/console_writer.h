@@ -25,8 +25,9 @@ namespace ddprun::launcher {
 /// shell, which shares them): where writes could block, as those to a file on a disk that stalls, a
 /// thread does them.
 ///
-/// After EPIPE (the reader closed), all output is discarded, which is reported if it goes on. After
-/// another error, such as a full disk, pending output is discarded and the first error is reported.
+/// When the reader has closed, or the terminal or connection is gone, all output is discarded,
+/// which is reported if it goes on. After another error, such as a full disk, pending output is
+/// discarded and the first error is reported.
 ///
 /// Thread: the executor's. Destroy it only after the executor has stopped.
 class ConsoleWriter {
@@ -97,6 +98,7 @@ class ConsoleWriter {
   void resume();
   void report_loss();
   void report_missing_reader();
+  bool is_missing_reader(int error_number) const;
   void handle_error(int error_number);
 
   boost::asio::any_io_executor executor_;
@@ -106,6 +108,7 @@ class ConsoleWriter {
   std::shared_ptr<const Fd> fd_;  // a write that is stuck may need it for longer than we live
   dev_t device_ = 0;
   ino_t inode_ = 0;
+  bool is_terminal_ = false;
   bool coloured_ = false;
   LineQueue lines_;
   boost::asio::posix::stream_descriptor room_;  // an epoll fd, readable when fd_ is writable

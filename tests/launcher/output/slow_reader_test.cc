@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <boost/asio/ip/tcp.hpp>
+
 #include "base/log.h"
 #include "launcher/output/output.h"
 #include "launcher/pseudo_terminal.h"
@@ -140,6 +142,42 @@ TEST_CASE("a reader that stops blocks the worker but not ddprun, with bounded me
     pipes = {};
     pipe.read_end.reset();
   }
+}
+
+/// A TCP connection whose reader has left what it got unread: the next write fails with ECONNRESET.
+Fd make_reset_connection(asio::io_context& context) {
+  using asio::ip::tcp;
+  tcp::acceptor port(context, {asio::ip::address_v4::loopback(), 0});
+  tcp::socket reader(context);
+  reader.connect(port.local_endpoint());
+  tcp::socket writer = port.accept();
+  reader.set_option(asio::socket_base::linger(true, 0));
+  reader.close();
+  pollfd end{writer.native_handle(), 0, 0};
+  REQUIRE(poll(&end, 1, -1) == 1);
+  return Fd(writer.release());
+}
+
+TEST_CASE("a terminal or a connection that is gone is a reader that closed, and no error") {
+  asio::io_context context;
+  Fd reader, stdout_fd;
+  SECTION("a terminal that goes later, or was gone before") {
+    PseudoTerminal terminal = must(open_pseudo_terminal({}));
+    if (GENERATE(true, false)) reader = std::move(terminal.master);
+    stdout_fd = std::move(terminal.slave);
+  }
+  SECTION("a connection") {
+    stdout_fd = make_reset_connection(context);
+  }
+  const Pipe err = make_pipe();
+  Output output(context.get_executor(), stdout_fd.get(), err.write_end.get());
+  reader.reset();
+  WorkerPipes pipes = add_worker(output, 0, "[0] ");
+  REQUIRE(write(pipes.out.get(), "lost\n", 5) == 5);
+  pipes = {};
+  run_until_drained(context, output);
+  output.finish(0ms);
+  CHECK(output.write_error().empty());
 }
 
 TEST_CASE("a reader that was given up gets all lines of the next round") {
