@@ -64,7 +64,10 @@ bool wait_for_child_signal(std::chrono::milliseconds limit) {
 }
 
 void stop_this_process() {
-  raise_unblocked(SIGTSTP);
+  sigset_t pending;
+  sigpending(&pending);
+  // SIGTSTP takes back earlier ones, so one that is pending came later.
+  if (sigismember(&pending, SIGCONT) == 0) raise_unblocked(SIGTSTP);
 }
 
 void die_by(int signal) {

@@ -35,7 +35,8 @@ void block_signals();
 bool wait_for_child_signal(std::chrono::milliseconds limit);
 
 /// Stops this process as Ctrl-Z does, until it is continued. Does nothing in an orphaned process
-/// group, which no shell would continue. Call block_signals before.
+/// group, which no shell would continue, nor if SIGCONT came after the last SIGTSTP. Call
+/// block_signals before.
 void stop_this_process();
 
 /// Ends this process by `signal`'s default action. Returns if that is ignored.

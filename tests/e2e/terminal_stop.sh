@@ -57,3 +57,25 @@ finish
 expect_exit 0
 expect_stdout '^goes on$'
 expect_no_process_left
+
+# A script that ddprun belongs to stops at once, and may be continued while ddprun still stops its processes.
+unset 'command_prefix[only]'
+start sh -c 'for i in $(seq 300); do sleep 600 & done; echo ready; wait'
+wait_for_stdout ready
+python3 - "$(agent_of)" "$ddprun" <<'END'
+import os, signal, sys
+agent, guardian = map(int, sys.argv[1:])
+def is_stopped(): return open(f"/proc/{agent}/stat").read().split(") ")[1].startswith("T")
+os.kill(guardian, signal.SIGTSTP)
+while not is_stopped(): pass
+os.kill(guardian, signal.SIGCONT)
+END
+runs() {
+  local states
+  states=$(ps -o state= -p "$ddprun,$(agent_of),$(worker_of)") && ! grep -q T <<<"$states"
+}
+wait_until runs
+kill -TERM "$ddprun"
+finish
+expect_exit 143
+expect_no_process_left
