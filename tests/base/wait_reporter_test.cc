@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/wait_reporter.h"
+#include "base/wait_reporter.h"
 
 #include <boost/asio/io_context.hpp>
 
 #include "tests/catch.h"
 
-using ddprun::agent::WaitReporter;
+using ddprun::WaitReporter;
 
 TEST_CASE("a wait that has ended is not reported, though its time had come before") {
   boost::asio::io_context io;

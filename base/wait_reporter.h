@@ -6,7 +6,7 @@
 
 #include <boost/asio/steady_timer.hpp>
 
-namespace ddprun::agent {
+namespace ddprun {
 
 /// Reports a wait to the user: after five seconds, or what it was made with, and each time the wait
 /// has doubled.
@@ -48,4 +48,4 @@ class WaitReporter {
   std::chrono::seconds next_;
 };
 
-}  // namespace ddprun::agent
+}  // namespace ddprun

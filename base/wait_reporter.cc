@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/wait_reporter.h"
+#include "base/wait_reporter.h"
 
 #include <utility>
 
-namespace ddprun::agent {
+namespace ddprun {
 
 void WaitReporter::begin(Report report) {
   ++wait_;
@@ -32,4 +32,4 @@ void WaitReporter::wait_for_next() {
   });
 }
 
-}  // namespace ddprun::agent
+}  // namespace ddprun
