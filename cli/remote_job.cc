@@ -291,6 +291,7 @@ Result<remote::Job> remote_job(const RawOptions& raw, const std::vector<std::str
   job.has_spares =
       raw.given.contains("nnodes") && static_cast<size_t>(raw.job.max_nodes) < hosts->size();
   job.quit_stops = std::ranges::count(raw.job.signals_to_handle, SIGQUIT) > 0;
+  job.start_limit = raw.job.join_timeout;
   job.stop_grace = raw.job.stop_grace;
   job.log_level = raw.job.log_level;
   job.log_format = raw.job.log_format;

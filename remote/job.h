@@ -26,10 +26,11 @@ struct HostSpec {
 
 /// A job of several hosts that one command starts; plain data. Only cli/ fills it.
 struct Job {
-  std::vector<HostSpec> hosts;  ///< in the order of node ranks
-  size_t least = 1;             ///< the job cannot go on with fewer hosts
-  bool has_spares = false;      ///< there are more hosts than it can use
-  bool quit_stops = true;       ///< SIGQUIT is among the signals that stop a job
+  std::vector<HostSpec> hosts;                     ///< in the order of node ranks
+  size_t least = 1;                                ///< the job cannot go on with fewer hosts
+  bool has_spares = false;                         ///< there are more hosts than it can use
+  bool quit_stops = true;                          ///< SIGQUIT is among the signals that stop a job
+  std::chrono::milliseconds start_limit{600'000};  ///< an agent that starts later takes no part
   std::chrono::milliseconds stop_grace{30'000};
   std::optional<RequeueSpec> requeue{};  ///< for cli/
   log::Level log_level = log::Level::info;

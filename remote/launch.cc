@@ -19,6 +19,7 @@
 
 #include "base/log.h"
 #include "base/text.h"
+#include "base/wait_reporter.h"
 #include "launcher/descendants.h"
 #include "launcher/guardian.h"
 #include "launcher/output/output.h"
@@ -58,7 +59,9 @@ class Launch {
         output_(io_.get_executor()),
         signals_(io_.get_executor()),
         sign_of_life_(io_.get_executor()),
+        start_limit_(io_.get_executor()),
         limit_(io_.get_executor()),
+        wait_reporter_(io_.get_executor()),
         roster_(job.hosts.size(), job.least, job.has_spares),
         own_lines_(job.hosts.size()),
         agents_(job.hosts.size()) {
@@ -77,6 +80,7 @@ class Launch {
     if (!job_.quit_stops) launcher::keep_quit_from_stopping();
     launcher::raise_open_files_limit();
     show_signs_of_life();
+    await_starts();
     start_more();
     io_.run();
     const bool unwritten = roster_.code() == 0 && !output_.write_error().empty();
@@ -87,6 +91,7 @@ class Launch {
   struct Agent {
     std::unique_ptr<Connection> connection;
     std::string said;         // its last line
+    std::string too_late;     // why its start was given up, for the user; empty: it was not
     std::optional<int> code;  // its exit code, as it said
   };
 
@@ -95,6 +100,7 @@ class Launch {
     // An agent of this host is there long before the others, and would only be in their way.
     std::ranges::stable_partition(hosts, [this](size_t host) { return is_far(host); });
     for (const size_t host : hosts) start(host);
+    if (!hosts.empty()) limit_starts();
     if (roster_.all_ended()) finish();
   }
 
@@ -142,6 +148,7 @@ class Launch {
     const int rank = static_cast<int>(host);
     const std::string tail = last_line(output_.stderr_end(rank).text);  // also reads the last word
     const Roster::Verdict verdict = roster_.has_ended(host, agents_[host].code);
+    if (agents_[host].code == 0) on_success();
     report(ending_text(host, verdict.what, status, tail), verdict.stop);
   }
 
@@ -152,6 +159,9 @@ class Launch {
     const HostSpec& spec = job_.hosts[host];
     const Agent& agent = agents_[host];
     if (what == What::ended || stopped_) return "";
+    if (!agent.too_late.empty()) {
+      return "host " + spec.name + ": ddprun did not start there " + agent.too_late;
+    }
     if (what == What::lost) {
       return "host " + spec.name + " is lost: its " + starter_name(spec.starter) + " ended (" +
              status.text() + ")";
@@ -201,13 +211,66 @@ class Launch {
   /// A second call hurries the agents, as a second signal does.
   void stop_all(int signal, int code) {
     const auto grace = std::exchange(stopped_, true) ? 0ms : job_.stop_grace;
-    for (size_t host = 0; host < agents_.size(); ++host) {
-      if (roster_.is_starting(host) && agents_[host].connection) agents_[host].connection->kill();
-    }
+    give_up_starts("");
     roster_.stop(code);
+    await_ends();
     send(signal);
     after(grace + kTimeToEnd, [this] { kill_all(); });
     if (roster_.all_ended()) finish();
+  }
+
+  void await_starts() {
+    wait_reporter_.begin([this](std::chrono::seconds waited) {
+      report_waiting(waited, "start", &Roster::is_starting, "; giving up after " + start_limit());
+    });
+  }
+
+  void await_ends() {
+    wait_reporter_.begin([this](std::chrono::seconds waited) {
+      report_waiting(waited, "end", &Roster::is_running, "");
+    });
+  }
+
+  /// A login shell may wait for a dead file server without end.
+  void limit_starts() {
+    start_limit_.expires_after(job_.start_limit);
+    start_limit_.async_wait([this](boost::system::error_code cancelled) {
+      if (!cancelled) give_up_starts("within " + start_limit());
+    });
+  }
+
+  std::string start_limit() const { return duration_text(job_.start_limit) + " (--join_timeout)"; }
+
+  void report_waiting(std::chrono::seconds waited, const std::string& what,
+                      bool (Roster::*concerns)(size_t) const, const std::string& limit) const {
+    constexpr size_t kMost = 8;  // names
+    std::string names;
+    size_t count = 0;
+    for (size_t host = 0; host < job_.hosts.size(); ++host) {
+      if (!(roster_.*concerns)(host) || ++count > kMost) continue;
+      names += (count > 1 ? ", " : "") + job_.hosts[host].name;
+    }
+    if (count > kMost) names += " and " + std::to_string(count - kMost) + " more";
+    if (count > 0) {
+      log::info("waiting " + duration_text(waited) + " for ddprun to " + what + " on " + names +
+                limit);
+    }
+  }
+
+  /// An agent that starts later has no master, and would look for one until the join timeout.
+  void on_success() {
+    give_up_starts("before the job ended");
+    roster_.stop();
+    await_ends();
+  }
+
+  void give_up_starts(const std::string& why) {
+    for (size_t host = 0; host < agents_.size(); ++host) {
+      Agent& agent = agents_[host];
+      if (!roster_.is_starting(host) || !agent.connection) continue;
+      agent.too_late = why;
+      agent.connection->kill();
+    }
   }
 
   void send(int signal) {
@@ -260,7 +323,9 @@ class Launch {
   launcher::Output output_;
   launcher::SignalReader signals_;
   boost::asio::steady_timer sign_of_life_;
+  boost::asio::steady_timer start_limit_;
   boost::asio::steady_timer limit_;
+  WaitReporter wait_reporter_;
   Roster roster_;
   OwnLines own_lines_;
   std::vector<Agent> agents_;

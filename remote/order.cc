@@ -14,8 +14,10 @@ constexpr std::string_view kVersion = DDPRUN_VERSION;
 constexpr std::string_view kName = "ddprun ";
 
 Error invalid_order() {
-  return {Errc::protocol, "invalid order on stdin: " + std::string(kAgentFlag) +
-                              " is for a ddprun that another ddprun starts"};
+  return {Errc::protocol,
+          "invalid order on stdin: " + std::string(kAgentFlag) +
+              " is for a ddprun that another ddprun starts; if one did, a start-up file of "
+              "the login shell, such as ~/.bashrc, has read stdin"};
 }
 
 std::optional<size_t> parse_number(std::string_view text) {
