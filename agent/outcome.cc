@@ -17,9 +17,9 @@ Outcome outcome_of(const rendezvous::Ending& ending, std::string_view master_add
 }
 
 std::string loopback_hint(std::string_view master_addr, std::string_view missing) {
-  const bool is_loopback =
-      master_addr == "localhost" || master_addr == "::1" || master_addr.starts_with("127.");
-  if (!is_loopback || missing.find(" nodes: have ") == missing.npos) return "";
+  const bool is_own = master_addr == "localhost" || master_addr == "::1" || master_addr == "::" ||
+                      master_addr == "0.0.0.0" || master_addr.starts_with("127.");
+  if (!is_own || missing.find(" nodes: have ") == missing.npos) return "";
   return " (other hosts do not reach this one as " + std::string(master_addr) + ")";
 }
 

@@ -30,8 +30,8 @@ using Outcome = std::variant<JobSucceeded, JobFailed, Interrupted, Error>;
 /// The outcome on a node whose master, at `master_addr`, sent `ending`.
 Outcome outcome_of(const rendezvous::Ending& ending, std::string_view master_addr = "");
 
-/// Follows a sentence about what is `missing`: if that is nodes, and the master has a loopback
-/// address, which each host takes for its own. Else empty.
+/// Follows a sentence about what is `missing`: if that is nodes, and the master has an address
+/// that each host takes for its own. Else empty.
 std::string loopback_hint(std::string_view master_addr, std::string_view missing);
 
 /// ddprun's exit code after `error`: see cli/exit_code.h.

@@ -23,3 +23,9 @@ run "${job[@]}" --rdzv_conf is_host=false --join_timeout 1s sh -c 'echo started'
 expect_exit 124
 expect_stderr "timed out after .* \(--join_timeout\) waiting for the master at $here:29500: Connection refused \\(is it started\\? is the port open in the firewall\\?\\)$"
 expect_no_process_left
+
+# Each host takes this address for its own.
+run --nnodes 2 --rdzv_endpoint "0.0.0.0:$((10000 + $$ % 10000))" --join_timeout 1s true
+expect_exit 124
+expect_stderr 'waiting for 1 of 2 nodes: .* \(other hosts do not reach this one as 0\.0\.0\.0\)$'
+expect_no_process_left
