@@ -67,11 +67,11 @@ Error listen_error(const tcp::endpoint& address, const error_code& failure) {
   if (failure == asio::error::address_in_use) {
     error.code = Errc::port_in_use;
     error.message +=
-        " (by another job? choose another --master_port; by ddprun serve or another node of this "
+        " (by another job? choose another port; by ddprun serve or another node of this "
         "job? give this node --rdzv_conf is_host=false)";
   } else if (failure == error_code(EADDRNOTAVAIL, boost::system::system_category())) {
     error.code = Errc::usage;
-    error.message += " (--master_addr must be an address of this host)";
+    error.message += " (--rdzv_endpoint or --master_addr has to be an address of this host)";
   }
   return error;
 }

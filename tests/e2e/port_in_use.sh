@@ -7,7 +7,7 @@ on serve start serve --rdzv_endpoint "$here:29500"
 wait_for_event serving
 on node run --rdzv_endpoint "$here:29500" true
 expect_exit 125
-expect_stderr "^ddprun: cannot listen on $here:29500: Address already in use \(.* choose another --master_port; .* is_host=false\); another ddprun of this host \(pid $(on serve agent_of)\) has it$"
+expect_stderr "^ddprun: cannot listen on $here:29500: Address already in use \(.* choose another port; .* is_host=false\); another ddprun of this host \(pid $(on serve agent_of)\) has it$"
 [ "$(wc -l <"$err")" = 1 ] || fail "not one line"
 
 # What the line says, for a node of the served job.
