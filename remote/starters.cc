@@ -43,7 +43,7 @@ std::string by_hand(const FailedStart& failure) {
 Words ssh_command(std::string_view ssh, std::string_view host, std::string_view executable) {
   Words words = split_words(ssh);
   // No question can be answered. No process of ours may become the master of the user's
-  // connections. A host that vanishes ends its ssh within 45 s.
+  // connections. A host that vanishes ends its ssh within a minute.
   for (const char* option : {"BatchMode=yes", "ConnectTimeout=20", "ControlMaster=no",
                              "ServerAliveInterval=15", "ServerAliveCountMax=3"}) {
     words.insert(words.end(), {"-o", option});
