@@ -14,8 +14,7 @@ inline std::string status_key(const GroupContext& context, int rank) {
   return context.prefix + "statuses/" + std::to_string(rank);
 }
 
-/// Where the store has what a rank published as it joined. The last word but one is its process,
-/// see process_end.h.
+/// Where the store has what a rank published as it joined: see joined.h.
 inline constexpr const char* kJoined = "joined";
 inline std::string joined_key(const GroupContext& context, int rank) {
   return context.prefix + kJoined + "/" + std::to_string(rank);

@@ -14,7 +14,8 @@
 #include <type_traits>
 
 #include "collectives/backends/cpu/begin_to_connect.h"
-#include "collectives/backends/process_end.h"
+#include "collectives/backends/joined.h"
+#include "collectives/backends/rank_status.h"
 #include "collectives/backends/shm/offer.h"
 #include "collectives/errors.h"
 #include "collectives/kept_from_children.h"
@@ -65,22 +66,6 @@ bool watches_rank_0(int rank) {
   return std::has_single_bit(static_cast<unsigned>(rank));
 }
 
-/// The default backend depends on what a host has, so ranks may come to different ones.
-std::optional<AgreedError> other_backend(const std::vector<std::string>& lines) {
-  const auto backend = [](std::string_view line) {
-    return std::string(line.substr(line.rfind(' ') + 1));
-  };
-  const std::string first = " " + backend(lines.front());
-  const auto other =
-      std::ranges::find_if(lines, [&](const auto& line) { return !line.ends_with(first); });
-  if (other == lines.end()) return std::nullopt;
-  return AgreedError{ErrorKind::mismatch,
-                     ": ranks do not agree on the backend: " + backend(lines.front()) +
-                         " on rank 0, " + backend(*other) + " on rank " +
-                         std::to_string(other - lines.begin()) +
-                         "; name one in Options::backend on all of them"};
-}
-
 }  // namespace
 
 CpuListeners::CpuListeners(const GroupContext& context, Known known)
@@ -96,12 +81,11 @@ CpuListeners::CpuListeners(const GroupContext& context, Known known)
   if (known == Known::all) read_table();
 }
 
-/// "ADDRESS PORT TOKEN PROCESS BACKEND": what is after the token is read by itself.
+/// "ADDRESS PORT TOKEN".
 void CpuListeners::publish() const {
-  const std::string line = endpoint_.address().to_string() + " " +
-                           std::to_string(endpoint_.port()) + " " + std::to_string(own().token) +
-                           " " + process_name() + " " + context_.backend;
-  ask_store(context_, [&](Store& store) { store.set(key(context_.rank), line); });
+  publish_joined(context_, endpoint_.address().to_string() + " " +
+                               std::to_string(endpoint_.port()) + " " +
+                               std::to_string(own().token));
 }
 
 void CpuListeners::meet(Known known) {
@@ -153,8 +137,8 @@ std::unique_ptr<HangupWatch> CpuListeners::watch_rank_0(Known known) {
 std::optional<AgreedError> CpuListeners::read_all(Known known) {
   std::vector<int> ranks(known_.size());
   std::iota(ranks.begin(), ranks.end(), 0);
-  const std::vector<std::string> lines = lines_of(ranks);
-  if (auto wrong = other_backend(lines)) return wrong;
+  const std::vector<std::string> lines = joined_lines(context_, ranks);
+  if (auto wrong = judge_joined(lines)) return wrong;
   if (auto wrong = take(ranks, lines)) return wrong;
   if (known == Known::few) return std::nullopt;
   const std::string table(reinterpret_cast<const char*>(known_.data()),
@@ -177,22 +161,14 @@ void CpuListeners::read_table() {
   learn(all);
 }
 
-std::vector<std::string> CpuListeners::lines_of(const std::vector<int>& ranks) const {
-  std::vector<std::string> keys;
-  for (const int rank : ranks) keys.push_back(key(rank));
-  std::vector<std::string> lines;
-  ask_store(context_, [&](Store& store) { lines = store.multi_get(keys, context_.timeout); });
-  return lines;
-}
-
 /// The lines of these ranks. Returns what is wrong.
 std::optional<AgreedError> CpuListeners::take(const std::vector<int>& ranks,
                                               const std::vector<std::string>& lines) {
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     const auto listener = listener_in(lines[i]);
     if (!listener) {
-      return AgreedError{ErrorKind::system,
-                         ": " + key(ranks[i]) + " in the store is not of this program"};
+      return AgreedError{ErrorKind::system, ": " + joined_key(context_, ranks[i]) +
+                                                " in the store is not of this program"};
     }
     known_[static_cast<std::size_t>(ranks[i])] = *listener;
   }
@@ -205,7 +181,7 @@ void CpuListeners::read(const std::vector<int>& ranks) {
     if (at(rank).endpoint.port() == 0) unknown.push_back(rank);
   }
   if (unknown.empty()) return;
-  const std::vector<std::string> lines = lines_of(unknown);
+  const std::vector<std::string> lines = joined_lines(context_, unknown);
   const std::lock_guard lock(mutex_);
   if (const auto wrong = take(unknown, lines)) {
     throw own_error(context_, wrong->kind, wrong->sentence);

@@ -15,7 +15,6 @@
 
 #include "collectives/backends/agreed_error.h"
 #include "collectives/backends/group_context.h"
-#include "collectives/backends/rank_status.h"
 #include "collectives/backends/shm/hangup_watch.h"
 
 namespace ddp::internal {
@@ -70,13 +69,11 @@ class CpuListeners {
   void release_to(boost::asio::ip::tcp::acceptor& acceptor);
 
  private:
-  std::string key(int rank) const { return joined_key(context_, rank); }
   void publish() const;
   void meet(Known known);
   std::unique_ptr<HangupWatch> watch_rank_0(Known known);
   std::optional<AgreedError> read_all(Known known);
   void read_table();
-  std::vector<std::string> lines_of(const std::vector<int>& ranks) const;
   std::optional<AgreedError> take(const std::vector<int>& ranks,
                                   const std::vector<std::string>& lines);
   void outlast_other_ranks() const;

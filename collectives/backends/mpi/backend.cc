@@ -16,13 +16,13 @@
 #include "collectives/backends/call_queue.h"
 #include "collectives/backends/collective_call.h"
 #include "collectives/backends/cuda/host_calls.h"
+#include "collectives/backends/joined.h"
 #include "collectives/backends/mpi/agreement.h"
 #include "collectives/backends/mpi/combine.h"
 #include "collectives/backends/mpi/device.h"
 #include "collectives/backends/mpi/library.h"
 #include "collectives/backends/mpi/messages.h"
 #include "collectives/backends/mpi/process.h"
-#include "collectives/backends/process_end.h"
 #include "collectives/backends/rank_status.h"
 #include "collectives/call/call.h"
 #include "collectives/call/route.h"
@@ -61,10 +61,12 @@ class MpiBackend : public Backend {
 };
 
 MpiLibrary& join_and_start(const GroupContext& context) {
-  ask_store(context, [&](Store& store) {
-    store.set(joined_key(context, context.rank), process_name() + " " + context.backend);
-  });
-  wait_for_all_ranks(context, kJoined);  // MPI_Init waits for ever for a rank that does not call it
+  publish_joined(context, "mpi");
+  std::vector<int> ranks(static_cast<std::size_t>(context.size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  // MPI_Init waits for ever for a rank that does not call it.
+  wait_for_all_ranks(context, kJoined,
+                     {.judge = [&] { return judge_joined(joined_lines(context, ranks)); }});
   return start_mpi(context);
 }
 

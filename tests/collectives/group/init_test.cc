@@ -206,7 +206,12 @@ TEST_CASE("threads of one process meet in a store they share") {
   CHECK(sums == std::vector<std::int64_t>{6, 6, 6});
 }
 
-TEST_CASE("rank 0 waits briefly for a rank with another backend to read the store that it serves") {
+TEST_CASE("rank 0 refuses another backend or version, and serves the store briefly to that rank") {
+  const auto [library, difference] = GENERATE(table<std::string, std::string>({
+      {"nccl/" DDPRUN_VERSION, "the backend: cpu on rank 0, nccl on rank 1; name one in "},
+      {"cpu/0.0.9", "the version of ddp: " DDPRUN_VERSION " on rank 0, 0.0.9 on rank 1; install "},
+      {"cpu", "the version of ddp: " DDPRUN_VERSION " on rank 0, an older one on rank 1; install "},
+  }));
   const std::uint16_t port = unused_port();
   Rank rank(rank_command([](ddp::ProcessGroup& /*group*/) {}),
             only({{"RANK", "0"},
@@ -217,10 +222,11 @@ TEST_CASE("rank 0 waits briefly for a rank with another backend to read the stor
                   {"DDP_TEST_JOIN_MS", "3600000"}}));
   ddp::TcpStore store("127.0.0.1", port, {.timeout = 60s});
   store.set("ddp/0/pair/1/0", "an address");
-  store.set("ddp/0/joined/1", "127.0.0.1 1 1 nccl");  // and then rank 1 hangs
+  store.set("ddp/0/joined/1", "127.0.0.1 1 1 process " + library);  // and then rank 1 hangs
   const Ended ended = rank.wait();
   CHECK(ended.code == failed(ErrorKind::mismatch));
-  CHECK(contains(ended.output, "ranks do not agree on the backend: cpu on rank 0, nccl on rank 1"));
+  INFO(ended.output);
+  CHECK(contains(ended.output, "ddp: rank 0: ranks do not agree on " + difference));
 }
 
 TEST_CASE("what every rank publishes for all others does not grow with their number") {

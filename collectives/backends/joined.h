@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "collectives/backends/agreed_error.h"
+#include "collectives/backends/group_context.h"
+
+namespace ddp::internal {
+
+/// Publishes that this rank joins: "OWN PROCESS BACKEND/VERSION". `own` is for its backend. Throws
+/// ddp::Error.
+void publish_joined(const GroupContext& context, const std::string& own);
+
+/// What these ranks published. Throws ddp::Error.
+std::vector<std::string> joined_lines(const GroupContext& context, const std::vector<int>& ranks);
+
+/// Whether ranks with these lines, by rank, have the same backend and version of this library:
+/// the error of all of them otherwise.
+std::optional<AgreedError> judge_joined(const std::vector<std::string>& lines);
+
+}  // namespace ddp::internal
