@@ -5,14 +5,22 @@
 #include <cstddef>
 #include <cstring>
 #include <string_view>
+#include <vector>
 
-#include "collectives/backends/cpu/frame.h"
 #include "fuzz/target.h"
 
 namespace ddprun::fuzz {
 
-/// Whether the whole stream is valid.
-inline bool feed(ddp::internal::FrameReader& reader, std::string_view bytes, std::size_t piece) {
+/// `bytes`, cut after each `size`.
+inline std::vector<std::string_view> pieces_of(std::string_view bytes, std::size_t size) {
+  std::vector<std::string_view> pieces;
+  for (std::size_t at = 0; at < bytes.size(); at += size) pieces.push_back(bytes.substr(at, size));
+  return pieces;
+}
+
+/// Whether the whole stream is valid for a ddp::internal::FrameReader.
+template <class Reader>
+bool feed(Reader& reader, std::string_view bytes, std::size_t piece) {
   while (!bytes.empty()) {
     const auto room = reader.room();
     require(room[0].size() + room[1].size() > 0, "there is room");

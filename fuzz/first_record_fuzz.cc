@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "fuzz/feed.h"
 #include "fuzz/target.h"
 #include "rendezvous/secure_channel.h"
 
@@ -35,8 +36,8 @@ void meet(SecureChannel::Role role, std::string_view bytes, std::size_t piece) {
   end.send("known to the job alone");
   std::size_t taken = 0;
   std::size_t answered = end.take_output().size();
-  for (std::size_t at = 0; at < bytes.size(); at += piece) {
-    const bool goes_on = end.receive(bytes.substr(at, piece)).has_value();
+  for (const std::string_view each : ddprun::fuzz::pieces_of(bytes, piece)) {
+    const bool goes_on = end.receive(each).has_value();
     taken += piece;
     const std::string output = end.take_output();
     require(output.find("known") == std::string::npos, "a stranger is told nothing");

@@ -27,22 +27,21 @@ using fuzz::require;
 constexpr std::size_t kMostBytes = 60'000;  // that a socket takes at once
 constexpr std::string_view kToken = "0123456789abcdef";
 
-/// A server of one page, and one who asks it.
+/// A server of one page.
 class Page {
  public:
-  Page() {
-    const std::string path = "/tmp/ddprun-fuzz." + std::to_string(getpid()) + ".sock";
-    require(server_.listen(path).has_value(), "it listens");
-    visitor_.connect(path);
-  }
+  Page() { require(server_.listen(path_).has_value(), "it listens"); }
 
   /// What comes for `bytes`, until the connection ends.
   std::string get(std::string_view bytes) {
-    boost::asio::write(visitor_, boost::asio::buffer(bytes.substr(0, kMostBytes)));
-    visitor_.shutdown(stream_protocol::socket::shutdown_send);
+    has_admitted_ = false;
+    stream_protocol::socket visitor(io_);
+    visitor.connect(path_);
+    boost::asio::write(visitor, boost::asio::buffer(bytes.substr(0, kMostBytes)));
+    visitor.shutdown(stream_protocol::socket::shutdown_send);
     std::string answer;
     bool is_over = false;
-    boost::asio::async_read(visitor_, boost::asio::dynamic_buffer(answer),
+    boost::asio::async_read(visitor, boost::asio::dynamic_buffer(answer),
                             [&is_over](error_code, std::size_t) { is_over = true; });
     while (!is_over) io_.run_one();
     return answer;
@@ -51,6 +50,7 @@ class Page {
   bool has_admitted() const { return has_admitted_; }
 
  private:
+  const std::string path_ = "/tmp/ddprun-fuzz." + std::to_string(getpid()) + ".sock";
   boost::asio::io_context io_{1};
   web::Access access_{std::string(kToken), "host"};
   bool has_admitted_ = false;
@@ -59,14 +59,13 @@ class Page {
         has_admitted_ = access_.admits(question);
         respond(has_admitted_ ? ask::Answer{200, "page"} : ask::Answer{403, ""});
       }};
-  stream_protocol::socket visitor_{io_};
 };
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
-  Page page;
+  static Page page;
   const std::string answer = page.get(bytes);
   require(answer.empty() || answer.starts_with("HTTP/1."), "an answer is one");
   require(answer.ends_with("page") == page.has_admitted(),

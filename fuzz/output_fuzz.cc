@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "base/text.h"
+#include "fuzz/feed.h"
 #include "fuzz/target.h"
 #include "launcher/output/line_splitter.h"
 #include "launcher/output/stderr_tail.h"
@@ -18,23 +19,20 @@ namespace {
 
 using namespace ddprun;
 using namespace ddprun::launcher;
+using fuzz::pieces_of;
 using fuzz::require;
 
 std::string lines_of(std::string_view stream, std::size_t piece, const std::string& prefix) {
   LineQueue queue(false);
   LineSplitter splitter(prefix, Buffering::line);
-  for (; !stream.empty(); stream.remove_prefix(std::min(piece, stream.size()))) {
-    splitter.feed(stream.substr(0, piece), queue);
-  }
+  for (const std::string_view each : pieces_of(stream, piece)) splitter.feed(each, queue);
   splitter.finish(queue);
   return std::string(queue.pending());
 }
 
 std::string tail_of(std::string_view stream, std::size_t piece) {
   StderrTail tail;
-  for (; !stream.empty(); stream.remove_prefix(std::min(piece, stream.size()))) {
-    tail.feed(stream.substr(0, piece));
-  }
+  for (const std::string_view each : pieces_of(stream, piece)) tail.feed(each);
   return tail.text();
 }
 

@@ -27,6 +27,7 @@ namespace {
 
 using namespace ddp::internal;
 using ddprun::fuzz::feed;
+using ddprun::fuzz::pieces_of;
 using ddprun::fuzz::require;
 
 constexpr std::size_t kRead = 4096;                                 // what is read at once
@@ -109,10 +110,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   feed(reader, {reinterpret_cast<const char*>(&hello), sizeof(hello)}, sizeof(hello));
   std::string_view stream(reinterpret_cast<const char*>(data), size);
   stream.remove_prefix(1 + messages);
-  while (!stream.empty() && !rank.has_failed()) {  // what comes after a failure is not read
-    const std::string_view next = stream.substr(0, kRead);
-    if (!feed(reader, next, kRead)) break;
-    stream.remove_prefix(next.size());
+  for (const std::string_view next : pieces_of(stream, kRead)) {
+    if (rank.has_failed() || !feed(reader, next, kRead)) break;  // what follows is not read
   }
   rank.end();
   return 0;

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "fuzz/feed.h"
 #include "fuzz/target.h"
 #include "rendezvous/protocol.h"
 
@@ -31,12 +32,9 @@ bool move_bodies(FrameReader& reader, std::vector<std::string>& bodies) {
 std::vector<std::string> bodies_of(std::string_view stream, size_t piece) {
   FrameReader reader;
   std::vector<std::string> bodies;
-  bool good = true;
-  while (good && !stream.empty()) {
-    const std::string_view next = stream.substr(0, piece);
-    stream.remove_prefix(next.size());
-    reader.feed(next);
-    good = move_bodies(reader, bodies);
+  for (const std::string_view each : fuzz::pieces_of(stream, piece)) {
+    reader.feed(each);
+    if (!move_bodies(reader, bodies)) break;
   }
   return bodies;
 }

@@ -25,7 +25,9 @@ Target file_log_fuzz;
 Target first_record_fuzz;
 Target frame_fuzz;
 Target http_fuzz;
+Target marked_lines_fuzz;
 Target node_texts_fuzz;
+Target order_fuzz;
 Target output_fuzz;
 Target peer_fuzz;
 Target protocol_fuzz;
@@ -134,8 +136,14 @@ TEST_CASE("the corpus of frame breaks nothing") {
 TEST_CASE("the corpus of http breaks nothing") {
   replay("http", http_fuzz);
 }
+TEST_CASE("the corpus of marked_lines breaks nothing") {
+  replay("marked_lines", marked_lines_fuzz);
+}
 TEST_CASE("the corpus of node_texts breaks nothing") {
   replay("node_texts", node_texts_fuzz);
+}
+TEST_CASE("the corpus of order breaks nothing") {
+  replay("order", order_fuzz);
 }
 TEST_CASE("the corpus of output breaks nothing") {
   replay("output", output_fuzz);

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <netinet/in.h>
 #include <string>
 #include <string_view>
@@ -25,30 +26,51 @@ using std::chrono::seconds;
 
 constexpr std::size_t kMostBytes = 60'000;  // that a socket takes at once
 
-/// A listening socket of this process.
-struct Door {
-  Door() : fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    auto* any = reinterpret_cast<sockaddr*>(&address);
-    require(bind(fd.get(), any, sizeof address) == 0 && listen(fd.get(), 8) == 0, "it listens");
-    socklen_t length = sizeof address;
-    getsockname(fd.get(), any, &length);
+/// A store of this process, which answers each client in the same way: one thread for all inputs,
+/// as starting one takes longer than most of them.
+class Door {
+ public:
+  Door() : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    auto* any = reinterpret_cast<sockaddr*>(&address_);
+    require(bind(fd_.get(), any, sizeof address_) == 0 && listen(fd_.get(), 8) == 0, "it listens");
+    socklen_t length = sizeof address_;
+    getsockname(fd_.get(), any, &length);
+    std::thread([this] {
+      for (;;) answer();
+    }).detach();
   }
 
-  /// Answers the next greeting, and sends `replies` and no more.
-  void answer(std::string_view replies) const {
-    const Fd client(accept4(fd.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  std::uint16_t port() const { return ntohs(address_.sin_port); }
+
+  /// What the next client gets after its greeting, and no more.
+  void reply_with(std::string_view replies) {
+    const std::lock_guard lock(mutex_);
+    replies_ = replies;
+  }
+
+ private:
+  std::string replies() {
+    const std::lock_guard lock(mutex_);
+    return replies_;
+  }
+
+  void answer() {
+    const Fd client(accept4(fd_.get(), nullptr, nullptr, SOCK_CLOEXEC));
     const auto nonce = static_cast<std::uint32_t>(getpid());
+    const std::string bytes = replies();
     send(client.get(), &nonce, sizeof nonce, MSG_NOSIGNAL);
-    send(client.get(), replies.data(), replies.size(), MSG_NOSIGNAL);
+    send(client.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
     shutdown(client.get(), SHUT_WR);
     char requests[4096];
     while (recv(client.get(), requests, sizeof requests, 0) > 0) {
     }
   }
 
-  sockaddr_in address{
+  sockaddr_in address_{
       .sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
-  Fd fd;
+  const Fd fd_;
+  std::mutex mutex_;
+  std::string replies_;
 };
 
 template <class T>
@@ -88,20 +110,17 @@ bool call(store::Client& client, unsigned which, std::size_t most) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
-  static const Door door;
+  static Door& door = *new Door;  // for its thread, which does not end
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
   const std::string_view replies = bytes.substr(0, kMostBytes);
-  std::thread server([&] { door.answer(replies); });
-  {
-    Result<store::Client> client =
-        store::Client::connect("127.0.0.1", ntohs(door.address.sin_port), seconds(60), seconds(60));
-    require(client.has_value(), "the greeting is answered");
-    for (unsigned i = 0; i < 1U + data[0] / 16U; ++i) {
-      if (call(*client, data[0] + i, replies.size())) continue;
-      require(!is_good(client->num_keys(), 0), "after an error there is no other reply");
-      break;
-    }
+  door.reply_with(replies);
+  Result<store::Client> client =
+      store::Client::connect("127.0.0.1", door.port(), seconds(60), seconds(60));
+  require(client.has_value(), "the greeting is answered");
+  for (unsigned i = 0; i < 1U + data[0] / 16U; ++i) {
+    if (call(*client, data[0] + i, replies.size())) continue;
+    require(!is_good(client->num_keys(), 0), "after an error there is no other reply");
+    break;
   }
-  server.join();
   return 0;
 }
