@@ -18,7 +18,9 @@
 #include "cli/doctor/json.h"
 #include "collectives/little_endian.h"
 #include "collectives/training/safetensors.h"
+#include "launcher/output/marked_lines.h"
 #include "remote/hosts.h"
+#include "remote/order.h"
 #include "rendezvous/control_frames.h"
 #include "rendezvous/etcd/messages.h"
 #include "rendezvous/protocol.h"
@@ -160,6 +162,15 @@ TEST_CASE("what the doctors of other nodes say is read in linear time") {
   const Parse links = [](std::string_view text) { doctor::decode_links(text, 0, 2); };
   check_json(links, "", "");
   check_linear(links, {"[", R"({"from":0,"to":#},)", R"({"from":0,"to":1}]})"});
+}
+
+TEST_CASE("orders and marked lines are read in linear time") {
+  check_linear(remote::decode_body, {std::string("/\0000\0", 4), std::string("a#\0", 3), ""});
+  const Parse take = [](std::string_view bytes) {
+    launcher::MarkedLines().take(bytes, [](std::string_view /*line*/) {});
+  };
+  for (const char* piece : {"\x1e#\n", "\x1e", "\x10", "\x10^"})
+    check_linear(take, {"", piece, "a"});
 }
 
 TEST_CASE("files of hosts and the headers of checkpoints are read in linear time") {
