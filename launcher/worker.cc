@@ -6,6 +6,8 @@
 #include <sys/wait.h>
 #include <utility>
 
+#include <boost/process/v2/process.hpp>
+
 namespace ddprun::launcher {
 namespace {
 
@@ -16,13 +18,20 @@ bool is_readable(int fd) {
 
 }  // namespace
 
+struct Worker::Process : boost::process::v2::basic_process<boost::asio::any_io_executor> {
+  using basic_process::basic_process;
+};
+
 Worker::Worker(const boost::asio::any_io_executor& executor, Child& child)
-    : process_(executor, child.pid, child.pidfd.release()),
+    : process_(std::make_unique<Process>(executor, child.pid, child.pidfd.release())),
       end_(executor, child.second_pidfd.release()),
       pid_(child.pid) {}
 
+Worker::Worker(Worker&&) noexcept = default;
+
 Worker::~Worker() {
-  if (process_.is_open()) signal_group(SIGKILL);  // ~process reaps, but kills only the child
+  if (process_ && process_->is_open())
+    signal_group(SIGKILL);  // ~process reaps, but kills only the child
 }
 
 void Worker::when_ended(std::function<void(ExitStatus)> ended, std::function<void()> held) {
@@ -41,14 +50,14 @@ void Worker::wait() {
                     if (!is_readable(end_.native_handle())) return wait();
                     // It keeps its pid so far.
                     if (rest_signal_ != 0) signal_group(std::exchange(rest_signal_, 0));
-                    if (process_.running(cancelled)) {
+                    if (process_->running(cancelled)) {
                       held_ = true;
                       if (when_held_) when_held_();
                       return;  // another wait would end at once
                     }
                     running_ = false;
-                    const ExitStatus status(process_.native_exit_code());
-                    process_.detach();  // the pid may be reused from now on
+                    const ExitStatus status(process_->native_exit_code());
+                    process_->detach();  // the pid may be reused from now on
                     ended_(status);
                   });
 }

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <sys/types.h>
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
-#include <boost/process/v2/process.hpp>
 
 #include "launcher/exit_status.h"
 #include "launcher/spawn.h"
@@ -22,7 +22,7 @@ class Worker {
   /// Takes over the process and its pidfds, not its pipes. No other code may wait for the process.
   Worker(const boost::asio::any_io_executor& executor, Child& child);
 
-  Worker(Worker&&) noexcept = default;
+  Worker(Worker&&) noexcept;
   Worker& operator=(Worker&&) = delete;
   ~Worker();
 
@@ -56,7 +56,9 @@ class Worker {
  private:
   void wait();
 
-  boost::process::v2::basic_process<boost::asio::any_io_executor> process_;
+  struct Process;  // Boost.Process's, whose headers would take every includer a second to compile
+
+  std::unique_ptr<Process> process_;
   boost::asio::posix::stream_descriptor end_;  // a second pidfd, readable when the child has ended
   pid_t pid_;
   std::function<void(ExitStatus)> ended_;
