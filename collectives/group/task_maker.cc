@@ -20,6 +20,11 @@ std::vector<std::size_t> list(TaskMaker::Counts counts) {
   return {counts.begin(), counts.end()};
 }
 
+/// Such as that of a tensor that was never allocated.
+bool lacks_memory(const ConstBuffer& buffer) {
+  return buffer.data == nullptr && buffer.count > 0;
+}
+
 /// "structs of 12 bytes".
 std::string describe_type(const ConstBuffer& buffer) {
   const std::string named = name(buffer.type);
@@ -249,6 +254,9 @@ Task TaskMaker::batch_send_recv(std::span<const P2POp> ops) const {
 /// buffer that it does not use is empty.
 Task TaskMaker::with_memory(Task task, const ConstBuffer& in, const Buffer& out) const {
   check_size(task.operation, std::max(in.count, out.count));
+  if (lacks_memory(in) || lacks_memory(out)) {
+    refuse(std::string(name(task.operation)) + " of a buffer whose address is null");
+  }
   if (task.type == DataType::opaque) {
     const ConstBuffer structs = in.type == task.type ? in : ConstBuffer(out);
     const std::size_t most = std::max(in.count, out.count);
@@ -279,6 +287,9 @@ Transfer TaskMaker::transfer(Operation operation, const P2POp& op) const {
     refuse(std::string(name(operation)) + (op.sends ? " to" : " from") + " itself");
   }
   check_size(operation, op.buffer.count);
+  if (lacks_memory(op.buffer)) {
+    refuse(std::string(name(operation)) + " of a buffer whose address is null");
+  }
   const Parts parts = moved_parts(operation, op.buffer, op.buffer.count);
   return {op.sends, op.peer, op.tag, parts.type, op.buffer.count * parts.count, op.buffer.data};
 }

@@ -103,6 +103,10 @@ TEST_CASE("wrong arguments are refused and leave the group as it was", "[mpi]") 
     refused([&] { group.all_reduce(endless); });
     refused([&] { group.all_gather(endless, endless); });
     refused([&] { (void)group.isend(endless, 1 - group.rank()); });
+    const ddp::Buffer nowhere(nullptr, 4, ddp::DataType::int32);
+    refused([&] { group.all_reduce(data, nowhere); });
+    refused([&] { group.broadcast(nowhere); });
+    refused([&] { group.send(nowhere, 1 - group.rank()); });
     group.all_reduce(data);  // the group is as good as before
     if (data[0] != group.size() * (group.size() - 1) / 2) wrong("sum after misuse");
   });
@@ -116,6 +120,9 @@ TEST_CASE("wrong arguments are refused and leave the group as it was", "[mpi]") 
     CHECK(contains(rank.output, "batch_send_recv of buffers with several streams"));
     for (const char* call : {"all_reduce", "all_gather", "send"}) {
       CHECK(contains(rank.output, std::string(call) + " of 18446744073709551615 elements"));
+    }
+    for (const char* call : {"all_reduce", "broadcast", "send"}) {
+      CHECK(contains(rank.output, std::string(call) + " of a buffer whose address is null"));
     }
     if (is_over_mpi()) continue;  // which moves data on devices
     CHECK(contains(rank.output, "reduce: backend cpu moves data in host memory only"));

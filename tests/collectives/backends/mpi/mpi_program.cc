@@ -73,7 +73,7 @@ void count() {
   auto group = join();
   const auto many = std::size_t{std::numeric_limits<int>::max()} + 1;
   try {
-    group.send(ddp::ConstBuffer(nullptr, many, ddp::DataType::int8), 1 - group.rank());
+    group.send(ddp::ConstBuffer(&many, many, ddp::DataType::int8), 1 - group.rank());
     wrong("accepted");
   } catch (const ddp::Error& error) {
     if (error.kind() != ddp::ErrorKind::usage) wrong(error.what());
