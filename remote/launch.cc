@@ -100,7 +100,7 @@ class Launch {
     // An agent of this host is there long before the others, and would only be in their way.
     std::ranges::stable_partition(hosts, [this](size_t host) { return is_far(host); });
     for (const size_t host : hosts) start(host);
-    if (!hosts.empty()) limit_starts();
+    if (!hosts.empty()) limit_starts(job_.start_limit, "within " + start_limit());
     if (roster_.all_ended()) finish();
   }
 
@@ -232,10 +232,10 @@ class Launch {
   }
 
   /// A login shell may wait for a dead file server without end.
-  void limit_starts() {
-    start_limit_.expires_after(job_.start_limit);
-    start_limit_.async_wait([this](boost::system::error_code cancelled) {
-      if (!cancelled) give_up_starts("within " + start_limit());
+  void limit_starts(std::chrono::milliseconds limit, const std::string& why) {
+    start_limit_.expires_after(limit);
+    start_limit_.async_wait([this, why](boost::system::error_code cancelled) {
+      if (!cancelled) give_up_starts(why);
     });
   }
 
@@ -257,10 +257,11 @@ class Launch {
     }
   }
 
-  /// An agent that starts later has no master, and would look for one until the join timeout.
+  /// An agent that starts later has no master, and would look for one until the join timeout. One
+  /// that took part may seem to start: what it says is still on its way through its own ssh.
   void on_success() {
-    give_up_starts("before the job ended");
     roster_.stop();
+    limit_starts(kTimeToEnd, "before the job ended");
     await_ends();
   }
 

@@ -8,7 +8,14 @@ cat >"$work/ssh" <<'END'
 #!/bin/bash
 [ "${*: -2:1}" != never ] || exec sleep 1000
 [ "${*: -2:1}" != reads ] || read -r _
-eval "${*: -1}"
+if [ "${*: -2:1}" = delayed ]; then
+  exec 3> >(until [ -e "${0%/*}/arrives" ]; do sleep 0.1; done; exec cat >&2)
+  (eval "${*: -1}") 2>&3 3>&-
+  exec 3>&-
+  wait $!
+else
+  eval "${*: -1}"
+fi
 END
 chmod +x "$work/ssh"
 ssh=(--ssh "$work/ssh" --rdzv_endpoint "$here:29500")
@@ -21,6 +28,15 @@ expect_no_process_left
 run "${ssh[@]}" --hosts here,never --nnodes 1:2 --last_call_timeout 0 true
 expect_exit 0
 expect_stderr '^ddprun: host never: ddprun did not start there before the job ended$'
+expect_no_process_left
+
+# What a host says may arrive when the job has succeeded: it has started all the same.
+start "${ssh[@]}" --hosts here,delayed true
+expect_stderr '^ddprun: waiting 5 s for ddprun to end on delayed$'
+touch "$work/arrives"
+finish
+expect_exit 0
+expect_no_stderr 'did not start'
 expect_no_process_left
 
 start "${ssh[@]}" --hosts never,here sleep 1000
