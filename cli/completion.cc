@@ -2,6 +2,7 @@
 #include "cli/completion.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -14,6 +15,9 @@ namespace {
 using Shell = Completion::Shell;
 using Rest = CompletedCommand::Rest;
 using Value = CompletedOption::Value;
+
+constexpr std::array<std::string_view, 5> kShellNames = {"nothing", "file", "directory", "program",
+                                                         "argument"};
 
 // bash takes words apart at "=" and ":" (COMP_WORDBREAKS), and replaces only the last part of one.
 constexpr std::string_view kBash = R"script(# Completion of ddprun for bash
@@ -73,7 +77,7 @@ end
 complete -c ddprun -f -a '(__ddprun_complete)'
 )script";
 
-/// What is known of a command line when its last word is to be completed.
+/// A command line up to the word that is to be completed.
 struct Scanned {
   const CompletedCommand* command = nullptr;
   const CompletedOption* option = nullptr;  ///< whose value the last word is
@@ -182,22 +186,6 @@ std::string take_word(std::string_view& rest) {
   return word;
 }
 
-std::string name_of(Shell shell) {
-  switch (shell) {
-    case Shell::nothing:
-      return "nothing";
-    case Shell::file:
-      return "file";
-    case Shell::directory:
-      return "directory";
-    case Shell::program:
-      return "program";
-    case Shell::argument:
-      return "argument";
-  }
-  return "";
-}
-
 }  // namespace
 
 std::string completion_script(std::string_view shell) {
@@ -246,7 +234,7 @@ std::string completion_answer(std::string_view line) {
   std::vector<std::string> words = words_of(line);
   if (words.size() < 2) words.emplace_back();
   const Completion completion = complete({words.begin() + 1, words.end()});
-  std::string answer = name_of(completion.shell);
+  std::string answer(kShellNames.at(static_cast<size_t>(completion.shell)));
   if (completion.shell == Shell::argument) answer += " " + std::to_string(completion.program);
   answer += "\n" + completion.before + "\n" + words.back() + "\n";
   for (const CompletedWord& word : completion.words) {

@@ -19,9 +19,10 @@ constexpr std::string_view kComplete = "__complete";
 /// looks for those of commands.
 std::string completion_script(std::string_view shell);
 
-/// What the last word of a command line may become.
+/// The words that may stand for the last word of a command line, and what the shell adds to them.
 struct Completion {
-  /// What the shell adds to `words`. An argument is one of the program's.
+  /// The shell adds files, directories, programs with files, or what the program's own completion
+  /// has for its arguments.
   enum class Shell { nothing, file, directory, program, argument };
 
   Shell shell = Shell::nothing;

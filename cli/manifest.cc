@@ -229,6 +229,13 @@ spec:
 
 using Blanks = std::map<std::string_view, std::string>;
 
+/// With its line break, which each line has; `rest` goes on after it.
+std::string_view take_line(std::string_view& rest) {
+  const std::string_view line = rest.substr(0, rest.find('\n') + 1);
+  rest.remove_prefix(line.size());
+  return line;
+}
+
 /// A line of a template, filled in. A value of several lines stands alone in its line, and is moved
 /// to the right as far as its blank; where it is empty, the line goes.
 void append_filled(std::string& text, std::string_view line, const Blanks& blanks) {
@@ -240,11 +247,7 @@ void append_filled(std::string& text, std::string_view line, const Blanks& blank
   const size_t end = line.find('}', begin);
   const std::string& value = blanks.at(line.substr(begin + 2, end - begin - 2));
   if (line.find_first_not_of(' ') == begin && end + 2 == line.size()) {
-    for (std::string_view rest = value; !rest.empty();) {
-      const size_t length = std::min(rest.find('\n'), rest.size() - 1) + 1;
-      text.append(begin, ' ').append(rest.substr(0, length));
-      rest.remove_prefix(length);
-    }
+    for (std::string_view rest = value; !rest.empty();) text.append(begin, ' ') += take_line(rest);
     return;
   }
   text.append(line.substr(0, begin)).append(value);
@@ -253,11 +256,7 @@ void append_filled(std::string& text, std::string_view line, const Blanks& blank
 
 std::string filled(std::string_view form, const Blanks& blanks) {
   std::string text;
-  while (!form.empty()) {
-    const size_t length = form.find('\n') + 1;
-    append_filled(text, form.substr(0, length), blanks);
-    form.remove_prefix(length);
-  }
+  while (!form.empty()) append_filled(text, take_line(form), blanks);
   return text;
 }
 

@@ -42,7 +42,7 @@ class Door {
 
   std::uint16_t port() const { return ntohs(address_.sin_port); }
 
-  /// What the next client gets after its greeting, and no more.
+  /// Sets the bytes that the next client gets after its greeting, and no others.
   void reply_with(std::string_view replies) {
     const std::lock_guard lock(mutex_);
     replies_ = replies;

@@ -197,7 +197,7 @@ void kill_all_descendants(SurvivorWait& survivors) {
   survivors.end();
 }
 
-/// What was wrong with the agent; empty: it ended by itself.
+/// Why the agent did not end by itself, as the end of a sentence; empty: it did.
 std::string fault_of(const AgentEnd& agent, const StopRequests& requests) {
   if (requests.are_ignored()) return "did not react to " + signal_name(requests.first());
   if (agent.was_unresponsive) return "was unresponsive for longer than --lease";

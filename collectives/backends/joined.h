@@ -14,7 +14,7 @@ namespace ddp::internal {
 /// ddp::Error.
 void publish_joined(const GroupContext& context, const std::string& own);
 
-/// What these ranks published. Throws ddp::Error.
+/// Reads the lines that these ranks published, in their order. Throws ddp::Error.
 std::vector<std::string> joined_lines(const GroupContext& context, const std::vector<int>& ranks);
 
 /// Whether ranks with these lines, by rank, have the same backend and version of this library:

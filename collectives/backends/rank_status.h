@@ -14,7 +14,7 @@ inline std::string status_key(const GroupContext& context, int rank) {
   return context.prefix + "statuses/" + std::to_string(rank);
 }
 
-/// Where the store has what a rank published as it joined: see joined.h.
+/// The key of the line that a rank publishes when it joins: see joined.h.
 inline constexpr const char* kJoined = "joined";
 inline std::string joined_key(const GroupContext& context, int rank) {
   return context.prefix + kJoined + "/" + std::to_string(rank);
