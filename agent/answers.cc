@@ -114,7 +114,7 @@ ask::JobStatus looked_at(ask::JobStatus status, size_t most, const GpuWatch::Use
     if (node.ranks.size() > most) {
       node.problem = std::to_string(most) + " of its " + std::to_string(node.ranks.size()) +
                      " ranks are shown";
-      std::ranges::stable_partition(node.ranks, has_failed);
+      std::stable_partition(node.ranks.begin(), node.ranks.end(), has_failed);
       node.ranks.resize(most);
     }
     for (ask::RankStatus& rank : node.ranks) {

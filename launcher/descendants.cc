@@ -119,7 +119,7 @@ class ChildSearch {
   pid_t untried_ = kHighestPid;
 };
 
-std::optional<ChildSearch> search;  // nullopt: /proc shows the children
+std::optional<ChildSearch> child_search;  // nullopt: /proc shows the children
 
 /// 0: it is no pid.
 pid_t pid_of(std::string_view name) {
@@ -161,10 +161,10 @@ std::vector<Descendant> all_below() {
     own.push_back(ChildSearch::child(expected_child));
   }
   if (!own.empty() || !has_children()) {
-    search.reset();
+    child_search.reset();
   } else {
-    if (!search) search.emplace();
-    own = search->look();
+    if (!child_search) child_search.emplace();
+    own = child_search->look();
   }
   std::vector<Descendant> found;
   std::vector<pid_t> to_visit = {getpid()};
@@ -238,7 +238,7 @@ std::vector<Descendant> unreaped_descendants() {
 }
 
 bool is_search_under_way() {
-  return search && !search->is_complete();
+  return child_search && !child_search->is_complete();
 }
 
 bool signal_descendant(const Descendant& target, int signal) {

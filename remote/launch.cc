@@ -98,7 +98,7 @@ class Launch {
   void start_more() {
     std::vector<size_t> hosts = roster_.start_more();
     // An agent of this host is there long before the others, and would only be in their way.
-    std::ranges::stable_partition(hosts, [this](size_t host) { return is_far(host); });
+    std::stable_partition(hosts.begin(), hosts.end(), [this](size_t host) { return is_far(host); });
     for (const size_t host : hosts) start(host);
     if (!hosts.empty()) limit_starts(job_.start_limit, "within " + start_limit());
     if (roster_.all_ended()) finish();

@@ -282,10 +282,10 @@ Link load(int from, const Target& target, const Facts& facts) {
   std::vector<std::thread> threads;
   threads.reserve(ways.size());
   try {
-    for (auto& [link, socket] : ways) {
-      if (!socket) continue;
+    for (std::pair<Link, Fd>& way : ways) {
+      if (!way.second) continue;
       threads.push_back(signal_masked_thread(
-          [&link, &socket] { ask_bandwidth(socket, link, kLoadTime, SIZE_MAX); }));
+          [&way] { ask_bandwidth(way.second, way.first, kLoadTime, SIZE_MAX); }));
     }
   } catch (const std::system_error&) {  // no thread is left, as in a container: fewer send
   }
