@@ -10,23 +10,23 @@
 
 #include <boost/asio/steady_timer.hpp>
 
-#include "agent/command_line.h"
-#include "agent/consequence.h"
-#include "agent/error_file.h"
-#include "agent/gone_message.h"
+#include "agent/diagnosis/gone_message.h"
+#include "agent/job/command_line.h"
+#include "agent/job/consequence.h"
+#include "agent/job/error_file.h"
+#include "agent/job/report.h"
 #include "agent/own_status.h"
-#include "agent/report.h"
 #include "agent/run.h"
-#include "agent/worker_interface.h"
+#include "agent/worker/worker_interface.h"
 #include "base/host_name.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "launcher/descendants.h"
-#include "launcher/guardian.h"
+#include "launcher/guardian/guardian.h"
+#include "launcher/kernel/descendants.h"
 #include "launcher/output/log_dir.h"
-#include "launcher/signal_catchers.h"
-#include "launcher/signals.h"
-#include "launcher/spawn.h"
+#include "launcher/process/signal_catchers.h"
+#include "launcher/process/signals.h"
+#include "launcher/process/spawn.h"
 
 namespace ddprun::agent {
 namespace {

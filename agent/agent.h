@@ -10,23 +10,23 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 
-#include "agent/answers.h"
-#include "agent/deadline_watch.h"
-#include "agent/events.h"
+#include "agent/ask/answers.h"
+#include "agent/job/events.h"
+#include "agent/job/job_spec.h"
+#include "agent/job/machine.h"
+#include "agent/job/outcome.h"
 #include "agent/job_reporter.h"
-#include "agent/job_spec.h"
-#include "agent/machine.h"
-#include "agent/master_connection.h"
+#include "agent/master/master_connection.h"
 #include "agent/node_workers.h"
-#include "agent/outcome.h"
+#include "agent/progress/deadline_watch.h"
 #include "agent/stack_answers.h"
 #include "base/async_jobs.h"
 #include "base/boot_clock.h"
 #include "base/wait_reporter.h"
 #include "launcher/output/output.h"
-#include "launcher/signal_reader.h"
-#include "rendezvous/client.h"
+#include "launcher/process/signal_reader.h"
 #include "rendezvous/layout.h"
+#include "rendezvous/session/client.h"
 
 namespace ddprun::agent {
 

@@ -3,13 +3,13 @@
 
 #include <utility>
 
-#include "agent/master.h"
-#include "agent/outcome.h"
-#include "agent/report.h"
+#include "agent/job/outcome.h"
+#include "agent/job/report.h"
+#include "agent/master/master.h"
 #include "base/log.h"
 #include "base/log_listener.h"
 #include "base/text.h"
-#include "launcher/exit_status.h"
+#include "launcher/process/exit_status.h"
 
 namespace ddprun::agent {
 

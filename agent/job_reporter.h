@@ -10,19 +10,19 @@
 #include <boost/asio/any_io_executor.hpp>
 
 #include "agent/ask/routes.h"
-#include "agent/events.h"
-#include "agent/job_spec.h"
-#include "agent/outcome.h"
+#include "agent/job/events.h"
+#include "agent/job/job_spec.h"
+#include "agent/job/outcome.h"
 #include "agent/web/site.h"
 #include "base/error.h"
 #include "rendezvous/layout.h"
-#include "rendezvous/round.h"
+#include "rendezvous/round/round.h"
 
 namespace ddprun::agent {
 
 /// Reports what happens to the job wherever the user may look: on the console, in the file of
-/// events and on the page of --web. The sentences that need no state are in agent/report.h. Where a
-/// call has a round, it is that of this node.
+/// events and on the page of --web. The sentences that need no state are in agent/job/report.h.
+/// Where a call has a round, it is that of this node.
 ///
 /// Thread: the one of the executor that it is opened with.
 class JobReporter {

@@ -6,16 +6,16 @@
 #include <string_view>
 #include <utility>
 
-#include "agent/consequence.h"
-#include "agent/report_hints.h"
-#include "agent/whereabouts.h"
-#include "agent/worker_devices.h"
-#include "agent/worker_env.h"
-#include "agent/worker_terminal.h"
+#include "agent/diagnosis/whereabouts.h"
+#include "agent/job/consequence.h"
+#include "agent/job/report_hints.h"
+#include "agent/worker/worker_devices.h"
+#include "agent/worker/worker_env.h"
+#include "agent/worker/worker_terminal.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "launcher/descendants.h"
-#include "launcher/survivors.h"
+#include "launcher/guardian/survivors.h"
+#include "launcher/kernel/descendants.h"
 
 namespace ddprun::agent {
 namespace {

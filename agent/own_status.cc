@@ -3,8 +3,8 @@
 
 #include <utility>
 
-#include "agent/command_line.h"
-#include "agent/master.h"
+#include "agent/job/command_line.h"
+#include "agent/master/master.h"
 
 namespace ddprun::agent {
 namespace {

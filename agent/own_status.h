@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "agent/ask/status.h"
-#include "agent/job_spec.h"
-#include "agent/machine.h"
+#include "agent/job/job_spec.h"
+#include "agent/job/machine.h"
 #include "rendezvous/layout.h"
 
 namespace ddprun::agent {

@@ -5,13 +5,13 @@
 
 #include <boost/asio/post.hpp>
 
-#include "agent/consequence.h"
-#include "agent/outcome.h"
-#include "agent/python_stack.h"
-#include "agent/whereabouts.h"
+#include "agent/diagnosis/python_stack.h"
+#include "agent/diagnosis/whereabouts.h"
+#include "agent/job/consequence.h"
+#include "agent/job/outcome.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "launcher/exit_status.h"
+#include "launcher/process/exit_status.h"
 
 namespace ddprun::agent {
 namespace {

@@ -12,12 +12,12 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/steady_timer.hpp>
 
-#include "agent/failure_traces.h"
-#include "agent/first_failure.h"
-#include "agent/report.h"
-#include "launcher/gpu_errors.h"
-#include "launcher/oom.h"
-#include "launcher/worker_group.h"
+#include "agent/job/failure_traces.h"
+#include "agent/job/first_failure.h"
+#include "agent/job/report.h"
+#include "launcher/devices/gpu_errors.h"
+#include "launcher/guardian/worker_group.h"
+#include "launcher/kernel/oom.h"
 #include "rendezvous/layout.h"
 #include "rendezvous/node.h"
 

@@ -3,9 +3,9 @@
 
 #include <chrono>
 
-#include "agent/events.h"
-#include "agent/job_spec.h"
-#include "agent/outcome.h"
+#include "agent/job/events.h"
+#include "agent/job/job_spec.h"
+#include "agent/job/outcome.h"
 
 namespace ddprun::agent {
 

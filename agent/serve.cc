@@ -9,20 +9,20 @@
 
 #include <boost/asio/io_context.hpp>
 
-#include "agent/master.h"
-#include "agent/report.h"
+#include "agent/job/report.h"
+#include "agent/master/master.h"
 #include "agent/run.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "base/wait_reporter.h"
-#include "launcher/exit_status.h"
-#include "launcher/guardian.h"
+#include "launcher/guardian/guardian.h"
 #include "launcher/output/output.h"
-#include "launcher/signal_reader.h"
-#include "launcher/signals.h"
-#include "launcher/spawn.h"
-#include "rendezvous/resolver.h"
-#include "rendezvous/server.h"
+#include "launcher/process/exit_status.h"
+#include "launcher/process/signal_reader.h"
+#include "launcher/process/signals.h"
+#include "launcher/process/spawn.h"
+#include "rendezvous/net/resolver.h"
+#include "rendezvous/session/server.h"
 
 namespace ddprun::agent {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "agent/whole_stacks.h"
+#include "agent/ask/whole_stacks.h"
 #include "base/log.h"
 
 namespace ddprun::agent {

@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "agent/answers.h"
+#include "agent/ask/answers.h"
 #include "agent/node_workers.h"
 #include "base/async_jobs.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/stack_collector.h"
 
-#include "agent/stack_helper.h"
-#include "launcher/process_sample.h"
+#include "agent/diagnosis/stack_helper.h"
+#include "launcher/kernel/process_sample.h"
 
 namespace ddprun::agent {
 namespace {

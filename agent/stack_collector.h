@@ -9,11 +9,11 @@
 
 #include <boost/asio/any_io_executor.hpp>
 
-#include "agent/process_stack.h"
-#include "agent/stacks.h"
-#include "agent/worker_watch.h"
+#include "agent/diagnosis/process_stack.h"
+#include "agent/diagnosis/stacks.h"
+#include "agent/worker/worker_watch.h"
 #include "base/async_jobs.h"
-#include "launcher/worker_calls.h"
+#include "launcher/process/worker_calls.h"
 
 namespace ddprun::agent {
 

@@ -19,15 +19,15 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 
+#include "agent/ask/node_questions.h"
 #include "agent/ask/status_text.h"
 #include "agent/ask/whole_status.h"
-#include "agent/node_questions.h"
 #include "base/secret.h"
 #include "bench/rendezvous_parts.h"
 #include "bench/stamp.h"
-#include "rendezvous/client.h"
-#include "rendezvous/secure_channel.h"
-#include "rendezvous/server.h"
+#include "rendezvous/secret/secure_channel.h"
+#include "rendezvous/session/client.h"
+#include "rendezvous/session/server.h"
 
 namespace ddprun::bench {
 

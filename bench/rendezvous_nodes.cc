@@ -9,7 +9,7 @@
 #include <boost/asio/ip/address_v4.hpp>
 
 #include "bench/rendezvous_parts.h"
-#include "rendezvous/addresses.h"
+#include "rendezvous/net/addresses.h"
 
 namespace ddprun::bench {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "bench/rendezvous_parts.h"
-#include "rendezvous/server_sessions.h"
+#include "rendezvous/session/server_sessions.h"
 
 namespace ddprun::bench {
 namespace {

@@ -20,9 +20,9 @@
 #include "base/secret.h"
 #include "bench/harness.h"
 #include "bench/store_load.h"
-#include "rendezvous/secure_channel.h"
-#include "rendezvous/server.h"
-#include "rendezvous/store_entrance.h"
+#include "rendezvous/secret/secure_channel.h"
+#include "rendezvous/session/server.h"
+#include "rendezvous/session/store_entrance.h"
 
 namespace ddprun::bench {
 namespace {

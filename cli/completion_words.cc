@@ -5,11 +5,11 @@
 #include <string_view>
 #include <utility>
 
-#include "cli/flags.h"
+#include "cli/line/flags.h"
+#include "cli/line/verb_line.h"
+#include "cli/manifest/manifest_options.h"
 #include "cli/manifest_line.h"
-#include "cli/manifest_options.h"
-#include "cli/pages.h"
-#include "cli/verb_line.h"
+#include "cli/manual/pages.h"
 
 namespace ddprun::cli {
 namespace {

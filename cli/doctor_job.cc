@@ -4,10 +4,10 @@
 #include <chrono>
 #include <utility>
 
-#include "agent/master.h"
-#include "agent/worker_env.h"
+#include "agent/master/master.h"
+#include "agent/worker/worker_env.h"
+#include "cli/line/usage_error.h"
 #include "cli/resolve.h"
-#include "cli/usage_error.h"
 
 namespace ddprun::cli {
 namespace {

@@ -7,14 +7,14 @@
 #include <string_view>
 #include <vector>
 
-#include "agent/master.h"
-#include "agent/worker_command.h"
-#include "agent/worker_devices.h"
-#include "agent/worker_env.h"
+#include "agent/master/master.h"
+#include "agent/worker/worker_command.h"
+#include "agent/worker/worker_devices.h"
+#include "agent/worker/worker_env.h"
 #include "base/text.h"
 #include "launcher/output/log_dir.h"
-#include "rendezvous/endpoint.h"
 #include "rendezvous/layout.h"
+#include "rendezvous/net/endpoint.h"
 
 namespace ddprun::cli {
 namespace {

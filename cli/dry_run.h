@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "agent/job_spec.h"
+#include "agent/job/job_spec.h"
 #include "cli/host.h"
 
 namespace ddprun::cli {

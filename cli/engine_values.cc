@@ -4,9 +4,9 @@
 #include <chrono>
 #include <utility>
 
-#include "cli/usage_error.h"
+#include "cli/line/usage_error.h"
 #include "engine/detect.h"
-#include "launcher/exit_status.h"
+#include "launcher/process/exit_status.h"
 
 namespace ddprun::cli {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "agent/outcome.h"
+#include "agent/job/outcome.h"
 
 namespace ddprun::cli {
 

@@ -7,11 +7,11 @@
 #include <utility>
 #include <vector>
 
-#include "agent/worker_env.h"
+#include "agent/worker/worker_env.h"
 #include "base/text.h"
-#include "cli/config.h"
-#include "cli/usage_error.h"
-#include "cli/values.h"
+#include "cli/line/config.h"
+#include "cli/line/usage_error.h"
+#include "cli/line/values.h"
 
 namespace ddprun::cli {
 namespace {

@@ -6,9 +6,9 @@
 #include <string>
 
 #include "base/error.h"
-#include "cli/flags.h"
 #include "cli/host.h"
-#include "cli/raw_options.h"
+#include "cli/line/flags.h"
+#include "cli/line/raw_options.h"
 
 // Where the values of flags are from: the command line, before the environment, before a
 // configuration file, before what a scheduler says of its job, before the default.

@@ -9,16 +9,16 @@
 #include <unistd.h>
 #include <utility>
 
-#include "agent/worker_env.h"
+#include "agent/worker/worker_env.h"
 #include "base/host_name.h"
-#include "cli/config_file.h"
+#include "cli/line/config_file.h"
+#include "cli/line/secret.h"
 #include "cli/needed_libraries.h"
 #include "cli/program.h"
-#include "cli/secret.h"
-#include "launcher/affinity.h"
-#include "launcher/command_output.h"
-#include "rendezvous/addresses.h"
-#include "rendezvous/munge.h"
+#include "launcher/kernel/affinity.h"
+#include "launcher/process/command_output.h"
+#include "rendezvous/net/addresses.h"
+#include "rendezvous/secret/munge.h"
 
 namespace ddprun::cli {
 namespace {

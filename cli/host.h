@@ -9,8 +9,8 @@
 
 #include "base/error.h"
 #include "base/secret.h"
-#include "launcher/devices.h"
-#include "launcher/topology.h"
+#include "launcher/devices/devices.h"
+#include "launcher/kernel/topology.h"
 
 namespace ddprun::cli {
 

@@ -7,11 +7,11 @@
 #include <string_view>
 #include <utility>
 
-#include "cli/flags.h"
-#include "cli/manifest_options.h"
-#include "cli/pages.h"
-#include "cli/usage_error.h"
-#include "cli/values.h"
+#include "cli/line/flags.h"
+#include "cli/line/usage_error.h"
+#include "cli/line/values.h"
+#include "cli/manifest/manifest_options.h"
+#include "cli/manual/pages.h"
 
 namespace ddprun::cli {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "base/error.h"
-#include "cli/flags.h"
-#include "cli/manifest.h"
+#include "cli/line/flags.h"
+#include "cli/manifest/manifest.h"
 
 // The command line of `ddprun manifest`. Pure.
 

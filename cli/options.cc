@@ -10,20 +10,20 @@
 
 #include <CLI/CLI.hpp>
 
-#include "agent/worker_env.h"
+#include "agent/worker/worker_env.h"
 #include "cli/completion.h"
 #include "cli/doctor_job.h"
 #include "cli/dry_run.h"
 #include "cli/engine_values.h"
 #include "cli/flag_sources.h"
-#include "cli/flags.h"
-#include "cli/help.h"
+#include "cli/line/flags.h"
+#include "cli/line/usage_error.h"
 #include "cli/manifest_line.h"
-#include "cli/pages.h"
+#include "cli/manual/help.h"
+#include "cli/manual/pages.h"
+#include "cli/manual/version.h"
 #include "cli/remote_job.h"
 #include "cli/resolve.h"
-#include "cli/usage_error.h"
-#include "cli/version.h"
 
 namespace ddprun::cli {
 namespace {

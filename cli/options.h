@@ -5,7 +5,7 @@
 #include <string>
 #include <variant>
 
-#include "agent/job_spec.h"
+#include "agent/job/job_spec.h"
 #include "base/error.h"
 #include "cli/doctor/job.h"
 #include "cli/host.h"

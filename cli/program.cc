@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "base/text.h"
-#include "cli/pages.h"
-#include "cli/usage_error.h"
+#include "cli/line/usage_error.h"
+#include "cli/manual/pages.h"
 
 namespace ddprun::cli {
 namespace {

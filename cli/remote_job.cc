@@ -9,11 +9,11 @@
 #include <utility>
 
 #include "base/text.h"
-#include "cli/config.h"
-#include "cli/flags.h"
+#include "cli/line/config.h"
+#include "cli/line/flags.h"
+#include "cli/line/secret.h"
+#include "cli/line/usage_error.h"
 #include "cli/resolve.h"
-#include "cli/secret.h"
-#include "cli/usage_error.h"
 #include "engine/allocation.h"
 #include "engine/host_list.h"
 #include "rendezvous/random_name.h"

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "cli/host.h"
-#include "cli/raw_options.h"
+#include "cli/line/raw_options.h"
 #include "remote/job.h"
 
 namespace ddprun::cli {

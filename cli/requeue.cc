@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "engine/requeue.h"
-#include "launcher/command_output.h"
+#include "launcher/process/command_output.h"
 
 namespace ddprun::cli {
 namespace {

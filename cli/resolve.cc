@@ -7,13 +7,13 @@
 #include <utility>
 #include <vector>
 
-#include "agent/worker_devices.h"
-#include "agent/worker_env.h"
+#include "agent/worker/worker_devices.h"
+#include "agent/worker/worker_env.h"
 #include "base/text.h"
-#include "cli/secret.h"
-#include "cli/setters.h"
-#include "cli/usage_error.h"
-#include "cli/values.h"
+#include "cli/line/secret.h"
+#include "cli/line/setters.h"
+#include "cli/line/usage_error.h"
+#include "cli/line/values.h"
 #include "launcher/output/prefix.h"
 #include "rendezvous/membership_text.h"
 

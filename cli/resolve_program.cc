@@ -4,11 +4,11 @@
 #include <string_view>
 #include <utility>
 
-#include "agent/worker_env.h"
-#include "cli/flags.h"
+#include "agent/worker/worker_env.h"
+#include "cli/line/flags.h"
+#include "cli/line/usage_error.h"
 #include "cli/program.h"
 #include "cli/resolve.h"
-#include "cli/usage_error.h"
 
 namespace ddprun::cli {
 namespace {

@@ -1,4 +1,4 @@
-# What `ddprun --version` says, for cli/version.cc alone: the commit, the type of the build, what is in it. No
+# What `ddprun --version` says, for cli/manual/version.cc alone: the commit, the type of the build, what is in it. No
 # date and no path, so that two builds of the same sources are the same.
 
 # In a tarball, or one that was unpacked within another repository: unknown.
@@ -33,5 +33,5 @@ set(build_type ${CMAKE_BUILD_TYPE})
 if(DDPRUN_SANITIZE)
   string(APPEND build_type " with -fsanitize=${DDPRUN_SANITIZE}")
 endif()
-set_source_files_properties(cli/version.cc PROPERTIES COMPILE_DEFINITIONS
+set_source_files_properties(cli/manual/version.cc PROPERTIES COMPILE_DEFINITIONS
   "DDPRUN_COMMIT=\"${ddprun_commit}\";DDPRUN_BUILD_TYPE=\"${build_type}\";DDPRUN_PARTS=\"${parts}\"")

@@ -15,7 +15,7 @@
 #include <variant>
 
 #include "fuzz/target.h"
-#include "rendezvous/agent_session.h"
+#include "rendezvous/session/agent_session.h"
 
 namespace {
 

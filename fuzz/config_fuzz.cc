@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "cli/config.h"
+#include "cli/line/config.h"
 #include "fuzz/target.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "agent/error_file.h"
-#include "agent/report.h"
+#include "agent/job/error_file.h"
+#include "agent/job/report.h"
 #include "fuzz/target.h"
 #include "launcher/output/stderr_tail.h"
 

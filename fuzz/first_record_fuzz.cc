@@ -12,7 +12,7 @@
 
 #include "fuzz/feed.h"
 #include "fuzz/target.h"
-#include "rendezvous/secure_channel.h"
+#include "rendezvous/secret/secure_channel.h"
 
 namespace {
 

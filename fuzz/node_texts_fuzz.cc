@@ -11,10 +11,10 @@
 #include "agent/ask/log_piece.h"
 #include "agent/ask/status.h"
 #include "agent/ask/status_text.h"
-#include "agent/notify_message.h"
-#include "agent/process_stack.h"
-#include "agent/python_stack.h"
-#include "agent/stacks.h"
+#include "agent/diagnosis/process_stack.h"
+#include "agent/diagnosis/python_stack.h"
+#include "agent/diagnosis/stacks.h"
+#include "agent/progress/notify_message.h"
 #include "fuzz/target.h"
 
 namespace {

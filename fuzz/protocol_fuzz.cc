@@ -10,7 +10,7 @@
 
 #include "fuzz/feed.h"
 #include "fuzz/target.h"
-#include "rendezvous/protocol.h"
+#include "rendezvous/wire/protocol.h"
 
 namespace {
 

@@ -14,7 +14,7 @@
 #include <variant>
 
 #include "fuzz/target.h"
-#include "rendezvous/server_sessions.h"
+#include "rendezvous/session/server_sessions.h"
 
 namespace {
 

@@ -9,12 +9,12 @@
 #include <string>
 #include <string_view>
 
-#include "agent/timer_request.h"
+#include "agent/worker/timer_request.h"
 #include "base/text.h"
 #include "cli/doctor/json.h"
-#include "cli/rdzv_conf.h"
-#include "cli/signal_list.h"
-#include "cli/values.h"
+#include "cli/line/rdzv_conf.h"
+#include "cli/line/signal_list.h"
+#include "cli/line/values.h"
 #include "fuzz/target.h"
 #include "remote/hosts.h"
 

@@ -12,9 +12,9 @@
 
 #include "base/error.h"
 #include "base/fd.h"
-#include "launcher/exit_status.h"
-#include "launcher/spawn.h"
-#include "launcher/worker.h"
+#include "launcher/process/exit_status.h"
+#include "launcher/process/spawn.h"
+#include "launcher/process/worker.h"
 #include "remote/job.h"
 
 namespace ddprun::remote {

@@ -13,23 +13,18 @@ import pathlib
 import re
 import sys
 
-# A room, and the rooms below it.
-BELOW = {
-    "base": "",
-    "engine": "base",
-    "store": "base",
-    "launcher": "base",
-    "launcher/output": "base launcher",
-    "rendezvous": "base store",
-    "rendezvous/etcd": "base store rendezvous",
-    "agent/ask": "base rendezvous",
-    "agent/web": "base rendezvous agent/ask",
-    "agent": "base launcher launcher/output rendezvous rendezvous/etcd agent/ask agent/web",
-    "remote": "base launcher launcher/output",
-    "cli/doctor": "base store launcher rendezvous agent",
-    "cli": "base engine launcher launcher/output rendezvous rendezvous/etcd agent agent/ask remote cli/doctor",
-    "collectives/include/ddp": "",
-    "examples": "collectives/include/ddp",  # with its folders
+# A module, the modules below it, and its rooms from the bottom up; "." is the folder itself.
+MODULES = {
+    "base": ("", "."),
+    "engine": ("base", "."),
+    "store": ("base", "."),
+    "launcher": ("base", "kernel devices process guardian output"),
+    "rendezvous": ("base store", ". blame round net secret wire access session etcd"),
+    "agent": ("base store launcher rendezvous", "job diagnosis worker ask web master progress ."),
+    "remote": ("base launcher", "."),
+    "cli": ("base engine store launcher rendezvous agent remote", "line manifest manual ask doctor ."),
+    "collectives/include/ddp": ("", "."),
+    "examples": ("collectives/include/ddp", "."),  # with its folders
 }
 # Within collectives each is above all before it; those in one string are beside each other.
 COLLECTIVES = ["", "call", "stores", "crash", "backends", "backends/cuda backends/shm",
@@ -38,14 +33,14 @@ APART = {("collectives/backends/cpu", "collectives/backends/cuda")}
 # Third-party headers, and the only files that may name them.
 CONFINED = {
     r"CLI/": r"cli/options\.cc",
-    r"toml\+\+/": r"cli/config\.cc",
+    r"toml\+\+/": r"cli/line/config\.cc",
     r"(spdlog|fmt)/": r"base/log\.cc",
-    r"boost/process": r"launcher/worker\w*\.(h|cc)",
+    r"boost/process": r"launcher/process/worker\.cc",
     r"boost/beast": r"rendezvous/etcd/exchange\.cc|agent/ask/http_server\.cc",
-    r"hwloc": r"launcher/topology\.cc",
-    r"elfutils/": r"launcher/native_stack\.cc",
-    r"openssl/": r"rendezvous/openssl\.h",
-    r"nlohmann/": r"base/log_line\.cc|rendezvous/(fields|inquiry|message_values|protocol)\.(h|cc)|rendezvous/etcd/messages\.cc|agent/(error_file|events|timer_request|process_stack|python_stack|stacks)\.cc|agent/ask/(log_piece|routes|status)\.cc|agent/web/history\.cc|cli/doctor/json\.cc|collectives/failure/trace\.cc|collectives/training/safetensors\.cc",
+    r"hwloc": r"launcher/kernel/topology\.cc",
+    r"elfutils/": r"launcher/kernel/native_stack\.cc",
+    r"openssl/": r"rendezvous/secret/openssl\.h",
+    r"nlohmann/": r"base/log_line\.cc|rendezvous/wire/(fields|inquiry|message_values|protocol)\.(h|cc)|rendezvous/etcd/messages\.cc|agent/job/(error_file|events)\.cc|agent/worker/timer_request\.cc|agent/diagnosis/(process_stack|python_stack|stacks)\.cc|agent/ask/(log_piece|routes|status)\.cc|agent/web/history\.cc|cli/doctor/json\.cc|collectives/failure/trace\.cc|collectives/training/safetensors\.cc",
     r"xxhash\.h": r"collectives/training/checkpoint_sum\.cc",
     r"mpi\.h": r"collectives/backends/mpi/plugin\w*\.(h|cc)",
     r"nccl\.h": r"collectives/backends/nccl/\w+\.(h|cc)",
@@ -58,14 +53,25 @@ SYSTEM = re.compile(r"(sys/(?!wait\.h)|net/|netinet/(?!in\.h)|linux/)|(unistd|fc
                     r"|(thread|fstream|filesystem|iostream|future|condition_variable)$")
 CALLS = re.compile(r"[cC]lock::now\(|\b(?:getenv|clock_gettime)\(")
 PARSES_JSON = re.compile(r"\b(?i:\w*json)::(?:parse|accept|sax_parse)\(")
-PURE_IN_PART = {"agent/error_file", "launcher/oom"}  # parse, and also read the files
+PURE_IN_PART = {"agent/job/error_file", "launcher/kernel/oom"}  # parse, and also read the files
 
+
+
+def rooms_of(module):
+    return [f"{module}/{room}".removesuffix("/.") for room in MODULES[module][1].split()]
+
+
+BELOW = {}
+for module, (below, _) in MODULES.items():
+    rooms = [room for other in below.split() for room in rooms_of(other)]
+    for room in rooms_of(module):
+        BELOW[room] = set(rooms)
+        rooms.append(room)
 level = ["base store collectives/include/ddp"]
 for rooms in COLLECTIVES:
     rooms = " ".join(f"collectives/{room}".rstrip("/") for room in rooms.split(" "))
-    BELOW.update({room: " ".join(level) for room in rooms.split()})
+    BELOW.update({room: set(" ".join(level).split()) for room in rooms.split()})
     level.append(rooms)
-BELOW = {room: set(below.split()) for room, below in BELOW.items()}
 for above, below in APART:
     BELOW[above].remove(below)
 

@@ -25,10 +25,11 @@ refuses() {  # refuses FILE LINE SENTENCE: with that file the check fails and pr
 write base/async.h '#include <boost/asio/awaitable.hpp>'
 write base/log.cc '#include <spdlog/spdlog.h>'
 write base/text.h '// Pure.'
-write launcher/worker.h '#include <boost/process/v2/process.hpp>'
-write launcher/output/output.h '#include "launcher/worker.h"'
-write agent/agent.h '#include "launcher/worker.h"'
-write agent/machine.h '/// Decides. Pure: no clock.'
+write launcher/process/worker.h '#include <boost/asio/awaitable.hpp>'
+write launcher/process/worker.cc '#include <boost/process/v2/process.hpp>'
+write launcher/output/output.h '#include "launcher/process/worker.h"'
+write agent/agent.h '#include "launcher/process/worker.h"'
+write agent/job/machine.h '/// Decides. Pure: no clock.'
 write cli/options.cc '#include <CLI/CLI.hpp>'
 write collectives/include/ddp/group.h '#include <vector>'
 write collectives/errors.h '#include "ddp/group.h"'
@@ -39,10 +40,10 @@ write examples/digits/data.cc '#include "examples/arguments.h"'
 "$check" "$tree" >/dev/null
 
 # Rooms.
-refuses launcher/a.cc '#include "rendezvous/round.h"' 'launcher/a.cc: launcher may not include'
-refuses launcher/a.cc '#include "launcher/output/output.h"' 'launcher may not include'
-refuses store/a.cc '#include "rendezvous/round.h"' 'store may not include'
-refuses base/a.h '#include "agent/machine.h"' 'base/a.h: base may not include'
+refuses launcher/process/a.cc '#include "rendezvous/node.h"' 'launcher/process/a.cc: launcher/process may not include'
+refuses launcher/kernel/a.cc '#include "launcher/output/output.h"' 'launcher/kernel may not include'
+refuses store/a.cc '#include "rendezvous/node.h"' 'store may not include'
+refuses base/a.h '#include "agent/job/machine.h"' 'base/a.h: base may not include'
 refuses agent/a.h '#include "tests/must.h"' 'agent may not include'
 refuses examples/a.cc '#include "base/fd.h"' 'examples may not include'
 refuses base/more/a.h '#include <vector>' 'base/more has no place'
@@ -76,9 +77,9 @@ refuses cli/main.cc '#include <CLI/CLI.hpp>' '<CLI/CLI.hpp> belongs in'
 refuses agent/a.cc '  const auto json = nlohmann::json::parse(text);' 'agent/a.cc: parses JSON'
 
 # Pure units.
-refuses agent/machine.cc '#include <boost/asio/post.hpp>' 'agent/machine.cc: claims to be pure'
-refuses agent/machine.cc '#include "agent/agent.h"' \
-  'agent/agent.h includes launcher/worker.h includes boost/process'
+refuses agent/job/machine.cc '#include <boost/asio/post.hpp>' 'agent/job/machine.cc: claims to be pure'
+refuses agent/job/machine.cc '#include "agent/agent.h"' \
+  'agent/agent.h includes launcher/process/worker.h includes boost/asio'
 refuses base/text.cc '#include <unistd.h>' 'claims to be pure, but includes <unistd.h>'
 refuses base/text.cc '#include <sys/socket.h>' 'claims to be pure, but includes <sys/socket.h>'
 refuses base/text.cc 'auto now() { return std::chrono::steady_clock::now(); }' \

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/bounded_json.h"
-#include "rendezvous/fields.h"
+#include "rendezvous/wire/fields.h"
 
 namespace ddprun::agent::ask {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "base/bounded_json.h"
 #include "base/text.h"
-#include "rendezvous/fields.h"
+#include "rendezvous/wire/fields.h"
 
 namespace ddprun::agent::ask {
 namespace {

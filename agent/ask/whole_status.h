@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "agent/ask/status.h"
-#include "rendezvous/inquiry.h"
+#include "rendezvous/wire/inquiry.h"
 
 namespace ddprun::agent::ask {
 

@@ -14,7 +14,7 @@
 #include "agent/web/access.h"
 #include "agent/web/history.h"
 #include "base/async_jobs.h"
-#include "rendezvous/endpoint.h"
+#include "rendezvous/net/endpoint.h"
 
 namespace ddprun::agent::web {
 

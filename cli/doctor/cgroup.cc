@@ -4,7 +4,7 @@
 #include <fstream>
 
 #include "base/file_text.h"
-#include "launcher/control_groups.h"
+#include "launcher/kernel/control_groups.h"
 
 namespace ddprun::doctor {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <variant>
 
-#include "agent/outcome.h"
+#include "agent/job/outcome.h"
 #include "agent/run.h"
 #include "base/host_name.h"
 #include "base/log.h"
@@ -15,7 +15,7 @@
 #include "cli/doctor/node.h"
 #include "cli/doctor/read_facts.h"
 #include "cli/doctor/report.h"
-#include "rendezvous/addresses.h"
+#include "rendezvous/net/addresses.h"
 
 namespace ddprun::doctor {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "agent/events.h"
-#include "agent/job_spec.h"
+#include "agent/job/events.h"
+#include "agent/job/job_spec.h"
 #include "cli/doctor/facts.h"
 
 namespace ddprun::doctor {

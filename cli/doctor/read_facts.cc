@@ -23,7 +23,7 @@
 #include "base/signal_masked_thread.h"
 #include "cli/doctor/cgroup.h"
 #include "cli/doctor/read_gpus.h"
-#include "launcher/py_spy.h"
+#include "launcher/process/py_spy.h"
 
 namespace ddprun::doctor {
 namespace {

@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "launcher/gpu_errors.h"
-#include "launcher/gpu_use.h"
-#include "launcher/kernel_log.h"
-#include "launcher/nvml.h"
+#include "launcher/devices/gpu_errors.h"
+#include "launcher/devices/gpu_use.h"
+#include "launcher/devices/nvml.h"
+#include "launcher/kernel/kernel_log.h"
 
 namespace ddprun::doctor {
 namespace {

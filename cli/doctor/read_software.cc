@@ -18,7 +18,7 @@
 #include "base/fd.h"
 #include "cli/doctor/read_facts.h"
 #include "cli/doctor/wire.h"
-#include "launcher/spawn.h"
+#include "launcher/process/spawn.h"
 
 namespace ddprun::doctor {
 namespace {

@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <sys/stat.h>
 
-#include "launcher/abandoned_dirs.h"
-#include "launcher/guardian.h"
+#include "launcher/guardian/abandoned_dirs.h"
+#include "launcher/guardian/guardian.h"
 
 namespace ddprun::launcher {
 namespace {

@@ -26,7 +26,7 @@
 #include "launcher/output/line_splitter.h"
 #include "launcher/output/recent_output.h"
 #include "launcher/output/stderr_tail.h"
-#include "launcher/pseudo_terminal.h"
+#include "launcher/process/pseudo_terminal.h"
 
 namespace ddprun::launcher {
 

@@ -6,7 +6,7 @@
 
 #include <boost/asio/post.hpp>
 
-#include "rendezvous/addresses.h"
+#include "rendezvous/net/addresses.h"
 
 namespace ddprun::rendezvous::etcd {
 

@@ -11,11 +11,11 @@
 #include <boost/asio/any_io_executor.hpp>
 
 #include "base/error.h"
-#include "rendezvous/boot_timer.h"
-#include "rendezvous/endpoint.h"
 #include "rendezvous/etcd/election.h"
 #include "rendezvous/etcd/gateway.h"
 #include "rendezvous/job_state.h"
+#include "rendezvous/net/boot_timer.h"
+#include "rendezvous/net/endpoint.h"
 
 namespace ddprun::rendezvous::etcd {
 

@@ -11,9 +11,9 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "base/error.h"
-#include "rendezvous/dialer.h"
 #include "rendezvous/etcd/messages.h"
 #include "rendezvous/etcd/tls.h"
+#include "rendezvous/net/dialer.h"
 
 namespace ddprun::rendezvous::etcd {
 

@@ -11,11 +11,11 @@
 #include <boost/asio/ip/tcp.hpp>
 
 #include "base/error.h"
-#include "rendezvous/endpoint.h"
 #include "rendezvous/etcd/exchange.h"
 #include "rendezvous/etcd/messages.h"
 #include "rendezvous/etcd/refusal.h"
 #include "rendezvous/etcd/servers.h"
+#include "rendezvous/net/endpoint.h"
 
 namespace ddprun::rendezvous::etcd {
 

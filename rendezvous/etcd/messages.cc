@@ -10,8 +10,8 @@
 
 #include "base/bounded_json.h"
 #include "base/text.h"
-#include "rendezvous/fields.h"
-#include "rendezvous/protocol.h"
+#include "rendezvous/wire/fields.h"
+#include "rendezvous/wire/protocol.h"
 
 namespace ddprun::rendezvous::etcd {
 namespace {

@@ -5,9 +5,9 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "rendezvous/endpoint.h"
 #include "rendezvous/etcd/requests.h"
 #include "rendezvous/job_state.h"
+#include "rendezvous/net/endpoint.h"
 
 // The requests as etcd's JSON gateway takes them (/v3, etcd 3.4 and later): keys and values in
 // base64, 64-bit numbers as texts, and what is zero or false left out. Pure.

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/endpoint.h"
 #include "rendezvous/etcd/tls.h"
+#include "rendezvous/net/endpoint.h"
 
 namespace ddprun::rendezvous::etcd {
 

@@ -7,7 +7,7 @@
 #include <new>
 #include <unistd.h>
 
-#include "rendezvous/openssl.h"
+#include "rendezvous/secret/openssl.h"
 
 namespace ddprun::rendezvous::etcd {
 namespace {

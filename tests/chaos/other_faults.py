@@ -10,7 +10,7 @@ from faults import explain, fault, some_life
 from process_faults import LONG, SHORT, stop_reading
 
 MANY = 20  # connections of a stranger
-FRAMES = os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../rendezvous/control_frames.h')
+FRAMES = os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../rendezvous/wire/control_frames.h')
 
 
 def protocol_version():

@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "cli/completion_words.h"
-#include "cli/flags.h"
+#include "cli/line/flags.h"
 #include "cli/manifest_line.h"
-#include "cli/pages.h"
+#include "cli/manual/pages.h"
 #include "tests/catch.h"
 #include "tests/cli/command_line.h"
 #include "tests/contains.h"

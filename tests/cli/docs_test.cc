@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/line/secret.h"
+#include "cli/line/verb_line.h"
 #include "cli/options.h"
-#include "cli/secret.h"
-#include "cli/verb_line.h"
 #include "tests/catch.h"
 #include "tests/cli/command_line.h"
 #include "tests/paths.h"

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "agent/worker_command.h"
-#include "rendezvous/endpoint.h"
+#include "agent/worker/worker_command.h"
+#include "rendezvous/net/endpoint.h"
 #include "tests/catch.h"
 #include "tests/cli/command_line.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/flags.h"
+#include "cli/line/flags.h"
 #include "tests/catch.h"
 #include "tests/cli/command_line.h"
 

@@ -2,8 +2,8 @@
 #include <string>
 #include <vector>
 
-#include "agent/worker_command.h"
-#include "cli/flags.h"
+#include "agent/worker/worker_command.h"
+#include "cli/line/flags.h"
 #include "cli/options.h"
 #include "tests/catch.h"
 #include "tests/cli/command_line.h"

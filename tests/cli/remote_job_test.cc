@@ -5,7 +5,7 @@
 #include <cstring>
 #include <map>
 
-#include "cli/secret.h"
+#include "cli/line/secret.h"
 #include "remote/job.h"
 #include "tests/cli/command_line.h"
 #include "tests/contains.h"

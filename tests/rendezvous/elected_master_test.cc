@@ -2,7 +2,7 @@
 // Differences where etcd elects the master.
 #include <algorithm>
 
-#include "rendezvous/server_sessions.h"
+#include "rendezvous/session/server_sessions.h"
 #include "tests/catch.h"
 
 namespace ddprun::rendezvous {

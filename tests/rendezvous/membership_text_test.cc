@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/membership_text.h"
 
-#include "rendezvous/round.h"
+#include "rendezvous/round/round.h"
 #include "tests/catch.h"
 
 namespace ddprun::rendezvous {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The behaviour of a node: the agent as agent/agent.cc, the guardian as launcher/guardian.cc, its
-// workers.
+// The behaviour of a node: the agent as agent/agent.cc, the guardian as
+// launcher/guardian/guardian.cc, its workers.
 #include <algorithm>
 #include <csignal>
 

@@ -18,9 +18,9 @@
 #include <variant>
 #include <vector>
 
-#include "agent/machine.h"
-#include "rendezvous/agent_session.h"
-#include "rendezvous/server_sessions.h"
+#include "agent/job/machine.h"
+#include "rendezvous/session/agent_session.h"
+#include "rendezvous/session/server_sessions.h"
 
 namespace ddprun::simulation {
 

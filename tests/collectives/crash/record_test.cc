@@ -11,7 +11,7 @@
 #include <string>
 #include <sys/wait.h>
 
-#include "agent/error_file.h"
+#include "agent/job/error_file.h"
 #include "tests/catch.h"
 #include "tests/contains.h"
 #include "tests/paths.h"

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/ask/answers.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <climits>
+#include <cstdio>
+#include <memory>
+#include <unistd.h>
+#include <utility>
+#include <variant>
+
+#include "agent/ask/socket_folder.h"
+#include "agent/ask/whole_status.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "launcher/devices/devices.h"
+#include "launcher/kernel/control_groups.h"
+#include "launcher/kernel/process_sample.h"
+#include "launcher/process/process_use.h"
+#include "launcher/process/worker_calls.h"
+
+namespace ddprun::agent {
+namespace {
+
+/// Of a node, as its answer to another one is bounded.
+constexpr size_t kMostRanksReported = 256;
+
+std::optional<std::uint64_t> whole_number(const std::string& text) {
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+/// A worker that has to wait in fewer of its periods is seldom the one that others wait for.
+constexpr double kMuchThrottled = 0.5;
+
+/// "throttled: its CPU quota is 0.2 CPUs".
+std::string throttled_text(const launcher::CpuQuota& quota) {
+  std::array<char, 64> text{};
+  std::snprintf(text.data(), text.size(), "%s: its CPU quota is %.3g CPUs", ask::kThrottled,
+                quota.cpus);
+  return text.data();
+}
+
+/// "throttled: GPU 3 is too hot".
+std::string throttled_text(const ask::GpuStatus& gpu) {
+  return std::string(ask::kThrottled) + ": GPU " + gpu.names + " is " + gpu.slowed;
+}
+
+void add(ask::GpuStatus& gpu, const launcher::GpuUse& use) {
+  gpu.memory += use.memory;
+  gpu.memory_total += use.memory_total;
+  if (use.busy) gpu.busy = gpu.busy.value_or(0) + *use.busy;
+  if (use.watts) gpu.watts = gpu.watts.value_or(0) + *use.watts;
+  if (gpu.slowed.empty()) gpu.slowed = use.slowed;
+}
+
+/// Adds what the driver says of the GPUs of this name, which may be several: "0,1".
+void add_uses(ask::GpuStatus& gpu, const GpuWatch::Uses& uses) {
+  int count = 0;
+  for (const std::string& name : launcher::parse_visible_devices(gpu.names).names) {
+    const auto use = uses.find(name);
+    if (use == uses.end()) continue;
+    add(gpu, use->second);
+    count += use->second.busy ? 1 : 0;
+  }
+  if (gpu.busy) *gpu.busy /= count;
+}
+
+std::string missing_rank_text(int rank, const ask::JobStatus& job) {
+  const std::string last = std::to_string(job.world_size - 1);
+  return "there is no rank " + std::to_string(rank) + ": " +
+         (job.world_size == 0   ? "no round has begun yet"
+          : job.world_size == 1 ? "this job has rank 0 only"
+                                : "this job has ranks 0 to " + last);
+}
+
+bool has_failed(const ask::RankStatus& rank) {
+  return rank.state == "failed";
+}
+
+void add_calls(ask::RankStatus& rank, const std::vector<launcher::WorkerCall>& calls) {
+  if (calls.empty()) return;
+  std::uint64_t begun = 0;
+  for (const launcher::WorkerCall& call : calls) begun += call.begun;
+  rank.collectives = begun;
+  if (rank.progress.empty()) rank.progress = launcher::call_text(calls);
+}
+
+/// Adds what the kernel says of a worker that runs, and the driver of its GPU.
+void look_at(ask::RankStatus& rank, const GpuWatch::Uses& uses) {
+  const launcher::ProcessSample sample = launcher::sample_process(rank.pid);
+  const launcher::ProcessUse use = launcher::use_of_process(rank.pid);
+  rank.cpu_seconds = use.cpu_seconds;
+  rank.memory = use.resident;
+  if (rank.gpu) add_uses(*rank.gpu, uses);
+  add_calls(rank, launcher::calls_of(rank.pid, rank.rank));
+  if (sample.state == 'T' && !sample.traced) rank.state = "stopped";
+  rank.how = sample.state == 'D' ? "uninterruptible" : sample.call;
+  // A process that is stopped, or waits for a disk, does so with any quota.
+  if (sample.frozen) rank.how = "frozen by its control group";
+  if (rank.state != "running" || sample.state == 'D') return;
+  if (rank.gpu && !rank.gpu->slowed.empty()) rank.how = throttled_text(*rank.gpu);
+  const auto quota = launcher::cpu_quota_of(rank.pid);
+  if (quota && quota->throttled > kMuchThrottled) rank.how = throttled_text(*quota);
+}
+
+/// Each node has at most `most` ranks, and those that failed are among them.
+ask::JobStatus looked_at(ask::JobStatus status, size_t most, const GpuWatch::Uses& uses) {
+  for (ask::NodeStatus& node : status.nodes) {
+    if (node.ranks.size() > most) {
+      node.problem = std::to_string(most) + " of its " + std::to_string(node.ranks.size()) +
+                     " ranks are shown";
+      std::stable_partition(node.ranks.begin(), node.ranks.end(), has_failed);
+      node.ranks.resize(most);
+    }
+    for (ask::RankStatus& rank : node.ranks) {
+      if (rank.state == "running") look_at(rank, uses);
+    }
+  }
+  return status;
+}
+
+}  // namespace
+
+Answers::Answers(boost::asio::any_io_executor executor, std::vector<std::string> devices,
+                 Hooks hooks)
+    : hooks_(std::move(hooks)),
+      nodes_(executor, hooks_.send),
+      gpus_(executor, std::move(devices)),
+      looks_(executor),
+      server_(executor, [this](const ask::Question& question, const ask::Respond& respond) {
+        routes_.ask(question, respond);
+      }) {
+  using ask::Question;
+  using ask::Respond;
+  routes_.add("GET", "/status", [this](const Question& question, const Respond& respond) {
+    answer_status(question, respond);
+  });
+  routes_.add("GET", "/logs/", [this](const Question& question, const Respond& respond) {
+    answer_log(question, respond);
+  });
+  routes_.add("POST", "/stop",
+              [this](const Question&, const Respond& respond) { answer_stop(respond); });
+}
+
+/// The guardian is the process that the user knows.
+void Answers::open(const std::string& job) {
+  const Result<std::string> path = ask::socket_path(ask::socket_folders(), job, getppid());
+  const Result<> listening = path ? server_.listen(*path) : Result<>(path.error());
+  if (!listening)
+    log::warning("ddprun status and the like cannot ask this job: " + listening.error().message);
+}
+
+void Answers::received(const rendezvous::Inquiry& inquiry) {
+  if (const auto* inquired = std::get_if<rendezvous::Inquired>(&inquiry)) answer_node(*inquired);
+  if (std::holds_alternative<rendezvous::StopJob>(inquiry) && !std::exchange(stopping_, true)) {
+    hooks_.stop();
+  }
+  nodes_.received(inquiry);
+}
+
+/// Only what is about this node alone, and changes nothing.
+void Answers::answer_node(const rendezvous::Inquired& inquired) {
+  const std::string& asked = inquired.question;
+  const size_t end = std::min(asked.find('?'), asked.size());
+  ask::Question question{"GET", asked.substr(0, end), asked.substr(std::min(end + 1, asked.size())),
+                         ""};
+  const auto respond = [this, asker = inquired.asker, number = inquired.number,
+                        alive = std::weak_ptr(alive_)](ask::Answer answer) {
+    if (alive.expired()) return;
+    while (answer.body.ends_with('\n')) answer.body.pop_back();
+    hooks_.send(
+        rendezvous::Inform{asker, number, rendezvous::answer_to_send(std::move(answer.body))});
+  };
+  if (ask::query_value(question.query, "node") != "1")
+    return respond(ask::refusal(404, "not for nodes"));
+  routes_.ask(std::move(question), respond);
+}
+
+void Answers::answer_status(const ask::Question& question, const ask::Respond& respond) {
+  if (ask::query_value(question.query, "node") == "1") return answer_node_status(respond);
+  if (!hooks_.has_master()) return answer_own_status("which cannot be reached now", respond);
+  nodes_.ask(
+      "/status?node=1", [](const rendezvous::ListedNode&) { return true; },
+      [this, respond, alive = std::weak_ptr(alive_)](ask::NodeAnswers answers) {
+        if (alive.expired()) return;
+        const bool is_silent = answers.nodes.empty() && answers.waiting.empty();
+        if (is_silent) return answer_own_status("which does not answer", respond);
+        looks_.run(
+            [own = hooks_.status(), answers = std::move(answers)] {
+              return ask::to_json(ask::whole_status(own, answers)) + "\n";
+            },
+            [respond](std::string body) { respond({200, std::move(body)}); });
+      });
+}
+
+/// Of the whole job nothing more is known here.
+void Answers::answer_own_status(const std::string& why, const ask::Respond& respond) {
+  ask::JobStatus own = hooks_.status();
+  own.waiting = "the master at " + own.master + ", " + why;
+  look(std::move(own), SIZE_MAX, respond);
+}
+
+void Answers::look(ask::JobStatus status, size_t most_ranks, const ask::Respond& respond) {
+  gpus_.look([this, status = std::move(status), most_ranks, respond](const GpuWatch::Uses& uses) {
+    looks_.run([status, most_ranks,
+                uses] { return ask::to_json(looked_at(status, most_ranks, uses)) + "\n"; },
+               [respond](std::string body) { respond({200, std::move(body)}); });
+  });
+}
+
+void Answers::answer_node_status(const ask::Respond& respond) {
+  look(hooks_.status(), kMostRanksReported, respond);
+}
+
+void Answers::answer_log(const ask::Question& question, const ask::Respond& respond) {
+  const auto rank = whole_number(question.rest);
+  const auto from = whole_number(ask::query_value(question.query, "from")).value_or(0);
+  if (!rank || *rank > INT_MAX) {
+    return respond(ask::refusal(400, "a rank is a number, not '" + printable(question.rest) + "'"));
+  }
+  const int number = static_cast<int>(*rank);
+  const std::string missing = missing_rank_text(number, hooks_.status());
+  if (const auto piece = hooks_.log(number, from))
+    return respond({200, ask::to_json(*piece) + "\n"});
+  if (ask::query_value(question.query, "node") == "1" || !hooks_.has_master()) {
+    return respond(ask::refusal(404, missing));
+  }
+  const auto has_rank = [number](const rendezvous::ListedNode& node) {
+    return node.node_rank >= 0 && node.first_rank <= number &&
+           number - node.first_rank < node.local_size;
+  };
+  nodes_.ask("/logs/" + std::to_string(number) + "?node=1&from=" + std::to_string(from), has_rank,
+             [respond, missing](const ask::NodeAnswers& answers) {
+               if (answers.nodes.size() != 1) return respond(ask::refusal(404, missing));
+               const ask::NodeAnswer& node = answers.nodes.front();
+               if (ask::is_refusal(node.answer)) return respond({404, node.answer + "\n"});
+               if (!node.answer.empty()) return respond({200, node.answer + "\n"});
+               respond(ask::refusal(503, printable(node.node.host) + ": " + node.problem));
+             });
+}
+
+/// Nothing tells whether the message arrives, so whoever asks may repeat it until this node stops;
+/// then no master, which may be one of a restarted job, is told again.
+void Answers::answer_stop(const ask::Respond& respond) {
+  if (!stopping_ && !hooks_.has_master()) {
+    return respond(
+        ask::refusal(503, "the master cannot be reached now; to stop only this node: kill " +
+                              std::to_string(getppid())));
+  }
+  if (!stopping_) hooks_.send(rendezvous::StopJob{});
+  respond({200, "{\"stopping\":true}\n"});
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/diagnosis/stacks.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "base/bounded_json.h"
+#include "base/text.h"
+
+namespace ddprun::agent {
+namespace {
+
+using TreeJson = nlohmann::json;
+
+constexpr size_t kMostNotes = 16;
+constexpr size_t kLongestNote = 400;
+constexpr size_t kLongestHost = 64;
+constexpr size_t kMostHosts = 65'536;
+constexpr int kRankLimit = 1 << 24;
+constexpr size_t kMostRanksRead = 4'000'000;  // in all nodes of a tree
+
+/// The ranks that a node may speak of.
+struct Range {
+  int first = 0;
+  int end = kRankLimit;
+};
+
+std::string shown_line(std::string_view text, size_t most) {
+  std::string line = printable(text.substr(0, most * 4));
+  std::ranges::replace(line, '\n', ' ');
+  return cut(std::move(line), most);
+}
+
+std::string ranks_list(std::vector<int> ranks) {
+  std::ranges::sort(ranks);
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  return list_text(ranks);
+}
+
+const TreeJson& member(const TreeJson& json, const char* name) {
+  static const TreeJson nothing;
+  const auto found = json.is_object() ? json.find(name) : json.end();
+  return found == json.end() ? nothing : *found;
+}
+
+std::string text_value(const TreeJson& json) {
+  return json.is_string() ? json.get<std::string>() : "";
+}
+
+TreeJson json_of(const StackNode& node) {
+  TreeJson json = {{"at", node.at}, {"ranks", ranks_list(node.ranks)}};
+  if (node.seconds > 0) json["seconds"] = node.seconds;
+  for (const StackNode& inner : node.in) json["in"].push_back(json_of(inner));
+  return json;
+}
+
+/// Parses the text of another process. A list of ranks that is wrong ends where it is.
+class Reader {
+ public:
+  explicit Reader(Range range) : range_(range) {}
+
+  /// Those of "0-6,9" that are in the range.
+  std::vector<int> ranks(std::string_view text) {
+    std::vector<int> ranks;
+    int next = 0;  // they ascend, so that a short text is not a list without end
+    for (Range run; take_run(text, run) && run.first >= next; next = run.end) {
+      for (int rank = std::max(run.first, range_.first); rank < std::min(run.end, range_.end);
+           ++rank) {
+        if (left_ == 0) return ranks;
+        --left_;
+        ranks.push_back(rank);
+      }
+    }
+    return ranks;
+  }
+
+  StackNode node(const TreeJson& json) {
+    StackNode node{shown_line(text_value(member(json, "at")), StackTree::kLongestFrame),
+                   ranks(text_value(member(json, "ranks"))), 0};
+    const TreeJson& seconds = member(json, "seconds");
+    if (seconds.is_number()) node.seconds = std::clamp(seconds.get<double>(), 0.0, 1e9);
+    node.in = nodes(member(json, "in"));
+    return node;
+  }
+
+  std::vector<StackNode> nodes(const TreeJson& list) {
+    std::vector<StackNode> nodes;
+    for (const TreeJson& json : list) {
+      nodes.push_back(node(json));
+      if (nodes.back().ranks.empty()) nodes.pop_back();
+    }
+    return nodes;
+  }
+
+ private:
+  /// Takes "3" or "3-7", and the comma after it, off `text`. False: it is neither.
+  static bool take_run(std::string_view& text, Range& run) {
+    const size_t size = std::min(text.find(','), text.size());
+    const std::string_view word = text.substr(0, size);
+    const size_t dash = std::min(word.find('-'), word.size());
+    text.remove_prefix(std::min(size + 1, text.size()));
+    if (!number(word.substr(0, dash), run.first)) return false;
+    int last = run.first;
+    if (dash < word.size() && !number(word.substr(dash + 1), last)) return false;
+    run.end = last + 1;
+    return run.first <= last;
+  }
+
+  static bool number(std::string_view text, int& number) {
+    const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
+    return failure == std::errc() && end == text.data() + text.size() && number >= 0 &&
+           number < kRankLimit;
+  }
+
+  Range range_;
+  size_t left_ = kMostRanksRead;
+};
+
+StackNode root_of(std::vector<StackNode> outermost) {
+  StackNode root{"", {}, 0, std::move(outermost)};
+  for (const StackNode& node : root.in) {
+    root.ranks.insert(root.ranks.end(), node.ranks.begin(), node.ranks.end());
+  }
+  return root;
+}
+
+void add_note(Stacks& stacks, const std::string& note) {
+  if (note.empty() || std::ranges::count(stacks.notes, note) > 0) return;
+  if (stacks.notes.size() < kMostNotes) return stacks.notes.push_back(note);
+  ++stacks.more_notes;
+}
+
+/// How many a node says that there are: a number that can be true.
+size_t count_value(const TreeJson& json) {
+  if (!json.is_number()) return 0;
+  return static_cast<size_t>(std::clamp(json.get<double>(), 0.0, 1e6));
+}
+
+Result<Stacks> parse_in(std::string_view text, Range range) {
+  const auto json = parse_bounded<TreeJson>(text);
+  if (!json.is_object()) return Error{Errc::protocol, "the stacks of a node are no JSON object"};
+  Stacks stacks;
+  Reader reader(range);
+  for (const TreeJson& host : member(json, "hosts")) {
+    if (stacks.hosts.size() == kMostHosts) break;
+    stacks.hosts.push_back({shown_line(text_value(member(host, "host")), kLongestHost),
+                            reader.ranks(text_value(member(host, "ranks")))});
+  }
+  for (const TreeJson& note : member(json, "notes")) {
+    add_note(stacks, shown_line(text_value(note), kLongestNote));
+  }
+  stacks.more_notes += count_value(member(json, "more_notes"));
+  stacks.tree.merge(root_of(reader.nodes(member(json, "stacks"))));
+  return stacks;
+}
+
+}  // namespace
+
+Stacks stacks_of_node(const std::string& host, const std::vector<RankStack>& ranks,
+                      const std::vector<std::string>& notes) {
+  std::vector<int> all;
+  for (const RankStack& rank : ranks) all.push_back(rank.rank);
+  Stacks stacks;
+  for (const size_t most_frames : {64, 32, 16, 8, 4, 2, 1, 0}) {
+    stacks = {{{shown_line(host, kLongestHost), all}}, {}, 0, {}};
+    for (const std::string& note : notes) add_note(stacks, shown_line(note, kLongestNote));
+    for (const RankStack& rank : ranks) stacks.tree.add(rank, most_frames);
+    if (stacks_json(stacks).size() <= kMostStacksJson) return stacks;
+  }
+  stacks.tree = {};
+  add_note(stacks, "the stacks of " + shown_line(host, kLongestHost) + " are too many");
+  return stacks;
+}
+
+void merge_stacks(Stacks& into, const Stacks& from) {
+  into.hosts.insert(into.hosts.end(), from.hosts.begin(), from.hosts.end());
+  for (const std::string& note : from.notes) add_note(into, note);
+  into.more_notes += from.more_notes;
+  into.tree.merge(from.tree.root());
+}
+
+std::string stacks_json(const Stacks& stacks) {
+  TreeJson hosts = TreeJson::array();
+  for (const Stacks::Host& host : stacks.hosts) {
+    hosts.push_back({{"host", host.name}, {"ranks", ranks_list(host.ranks)}});
+  }
+  TreeJson roots = TreeJson::array();
+  for (const StackNode& node : stacks.tree.root().in) roots.push_back(json_of(node));
+  TreeJson json = {
+      {"hosts", std::move(hosts)}, {"notes", stacks.notes}, {"stacks", std::move(roots)}};
+  if (stacks.more_notes > 0) json["more_notes"] = stacks.more_notes;
+  return json.dump(-1, ' ', false, TreeJson::error_handler_t::replace);
+}
+
+Result<Stacks> parse_stacks(std::string_view json, int first_rank, int local_size) {
+  return parse_in(json, {first_rank, first_rank + local_size});
+}
+
+Result<Stacks> parse_stacks(std::string_view json) {
+  return parse_in(json, {});
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/job/command_line.h"
+
+#include <algorithm>
+#include <span>
+
+#include "base/text.h"
+
+namespace ddprun::agent {
+namespace {
+
+constexpr std::size_t kMostBytes = 200;
+
+/// Without the words that ddprun put before those of the user: "python3 -u".
+std::span<const std::string> words_of(const JobSpec& job) {
+  const std::size_t own = std::min(job.own_arguments, job.command.size());
+  return std::span(job.command).subspan(own == 0 ? 0 : own - 1);
+}
+
+std::string one_line(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return printable(cut(std::move(text), kMostBytes));
+}
+
+/// FNV-1a, which is the same in every build.
+std::uint64_t add(std::uint64_t hash, std::string_view bytes) {
+  for (const char byte : bytes) {
+    hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3ULL;
+  }
+  return hash;
+}
+
+}  // namespace
+
+std::string job_name(const JobSpec& job) {
+  if (job.run_id != kNoId || job.command.empty()) return job.run_id;
+  const std::string& program = words_of(job).front();
+  return one_line(program.substr(program.rfind('/') + 1));
+}
+
+std::string command_text(const JobSpec& job) {
+  std::string text;
+  for (const std::string& word : words_of(job)) {
+    text += (text.empty() ? "" : " ") + word;
+    if (text.size() > kMostBytes) break;
+  }
+  return one_line(std::move(text));
+}
+
+std::uint64_t command_hash(const JobSpec& job) {
+  std::uint64_t hash = 0xcbf29ce484222325ULL;
+  for (const std::string& word : words_of(job))
+    hash = add(add(hash, word), std::string_view("\0", 1));
+  return hash >> 11;
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/job/consequence.h"
+
+#include <algorithm>
+#include <csignal>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "agent/job/outcome.h"
+
+namespace ddprun::agent {
+namespace {
+
+constexpr size_t kLastLines = 4;  // of stderr: the exception, and what a library wrote after it
+
+/// The words of Gloo, NCCL, MPI, PyTorch's store and the C library about peers, in lower case.
+constexpr std::string_view kWords[] = {
+    "timed out",
+    "timeout",
+    "time-out",
+    "time out",
+    "watchdog",
+    "connection reset",
+    "connection refused",
+    "connection closed",
+    "connection was closed",
+    "connection aborted",
+    "closed by peer",
+    "reset by peer",
+    "broken pipe",
+    "remote process exited",
+    "remote peer",
+    "ncclremoteerror",
+    "socket closed",
+    "heartbeat",
+};
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  std::ranges::transform(result, result.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
+  return result;
+}
+
+/// Those of them that a peer's end leaves, and what ddp says of it. A pipe is seldom to a peer.
+constexpr std::string_view kLostPeerWords[] = {
+    "lost rank",       "connection reset",  "connection closed",     "connection was closed",
+    "socket closed",   "closed by peer",    "remote process exited", "reset by peer",
+    "ncclremoteerror", "leaving the group",
+};
+
+/// PyTorch's watchdog of NCCL ends a process for an error of its own on the GPU, too.
+constexpr std::string_view kOfGpu = "watchdog thread terminated with exception: cuda error";
+
+bool has_any(std::string_view text, std::span<const std::string_view> words) {
+  std::string low = lower(text);
+  for (size_t at = 0; (at = low.find(kOfGpu, at)) != low.npos;) low.erase(at, kOfGpu.size());
+  return std::ranges::any_of(words, [&](auto word) { return low.find(word) != low.npos; });
+}
+
+std::string_view last_lines(std::string_view text) {
+  while (text.ends_with('\n')) text.remove_suffix(1);
+  size_t begin = text.size();
+  for (size_t i = 0; i < kLastLines && begin != text.npos && begin > 0; ++i) {
+    begin = text.rfind('\n', begin - 1);
+  }
+  return begin == text.npos ? text : text.substr(begin);
+}
+
+/// Why the process ended, in its own words; empty: a signal ended it that it does not speak of.
+std::string last_words(const rendezvous::Failure& failure) {
+  const int signal = exit_status(failure).signal();
+  // A library ends a process whose wait failed by abort(), and writes a stack after its reason.
+  if (signal == SIGABRT) return failure.stderr_tail + failure.exception;
+  if (!failure.exception.empty()) return failure.exception;
+  return signal != 0 ? "" : std::string(last_lines(failure.stderr_tail));
+}
+
+bool has_no_words(const rendezvous::Failure& failure) {
+  return failure.pid == 0 || !failure.cause.empty();
+}
+
+}  // namespace
+
+bool is_consequence(const rendezvous::Failure& failure) {
+  if (has_no_words(failure)) return false;
+  if (failure.exception.empty() && exit_status(failure).signal() == SIGPIPE) return true;
+  return has_any(last_words(failure), kWords);
+}
+
+bool says_it_lost_a_peer(const rendezvous::Failure& failure) {
+  return !has_no_words(failure) && has_any(last_words(failure), kLostPeerWords);
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/job/error_file.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "agent/job/outcome.h"
+#include "base/bounded_json.h"
+#include "base/fd.h"
+#include "base/text.h"
+#include "launcher/output/stderr_tail.h"
+
+namespace ddprun::agent {
+namespace {
+
+using FileJson = nlohmann::json;
+
+/// The field `name` of `json`; null if there is none, or `json` is not an object.
+const FileJson& field(const FileJson& json, const char* name) {
+  static const FileJson none;
+  if (!json.is_object()) return none;
+  const auto found = json.find(name);
+  return found == json.end() ? none : *found;
+}
+
+std::string text_of(const FileJson& json) {
+  return json.is_string() ? json.get<std::string>() : std::string();
+}
+
+std::string without_end(std::string text, const char* characters) {
+  text.erase(text.find_last_not_of(characters) + 1);  // npos + 1 is 0
+  return text;
+}
+
+std::string end_of(std::string_view traceback) {
+  launcher::StderrTail tail;
+  tail.feed(traceback);
+  return tail.text();
+}
+
+/// As in Python's subprocess: a signal is negative.
+int error_code(const rendezvous::Failure& failure) {
+  const launcher::ExitStatus status = exit_status(failure);
+  return status.signal() != 0 ? -status.signal() : status.code();
+}
+
+Result<> write_all(const std::string& path, std::string_view bytes) {
+  const Fd file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
+  if (!file) return os_error("cannot create " + path, errno);
+  while (!bytes.empty()) {
+    const ssize_t written = write(file.get(), bytes.data(), bytes.size());
+    if (written < 0 && errno != EINTR) return os_error("cannot write to " + path, errno);
+    if (written > 0) bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return {};
+}
+
+}  // namespace
+
+std::optional<WorkerException> parse_error_file(std::string_view bytes) {
+  if (bytes.size() > kMaxErrorFile) return std::nullopt;
+  const FileJson file = parse_bounded<FileJson>(bytes);
+  const FileJson& message = field(file, "message");
+  std::string text = text_of(message.is_object() ? field(message, "message") : message);
+  // An exception without a text is "AssertionError: ".
+  text = without_end(without_end(std::move(text), " \r\n\t"), ":");
+  if (text.empty()) return std::nullopt;
+  return WorkerException{cut(std::move(text), kMaxExceptionMessage),
+                         end_of(text_of(field(field(message, "extraInfo"), "py_callstack")))};
+}
+
+std::string read_error_file(const std::string& path) {
+  // O_NONBLOCK: opening a named pipe without a writer would block.
+  const Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
+  struct stat about{};
+  if (!file || fstat(file.get(), &about) != 0 || !S_ISREG(about.st_mode)) return "";
+  if (about.st_size > static_cast<off_t>(kMaxErrorFile)) return "";
+  std::string bytes(static_cast<std::size_t>(about.st_size), '\0');
+  std::size_t size = 0;
+  while (size < bytes.size()) {
+    const ssize_t got = read(file.get(), bytes.data() + size, bytes.size() - size);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return "";
+    if (got == 0) break;
+    size += static_cast<std::size_t>(got);
+  }
+  bytes.resize(size);
+  return bytes;
+}
+
+std::string read_error_file_of_before(const std::string& path, const std::timespec& when) {
+  struct stat about{};
+  if (stat(path.c_str(), &about) != 0) return "";
+  const auto& written = about.st_mtim;
+  const bool is_older =
+      std::pair(written.tv_sec, written.tv_nsec) < std::pair(when.tv_sec, when.tv_nsec);
+  return is_older ? read_error_file(path) : "";
+}
+
+std::string error_file_for_caller(const rendezvous::Failure& failure, std::string_view worker_file,
+                                  std::time_t now) {
+  if (failure.exception.empty()) return "";
+  FileJson file = worker_file.empty() ? FileJson() : parse_bounded<FileJson>(worker_file);
+  if (field(file, "message").is_string()) return std::string(worker_file);
+  if (!field(file, "message").is_object()) {
+    file = {{"message",
+             {{"message", failure.exception},
+              {"extraInfo",
+               {{"py_callstack", failure.traceback}, {"timestamp", std::to_string(now)}}}}}};
+  }
+  file["message"]["errorCode"] = error_code(failure);
+  return file.dump(-1, ' ', false, FileJson::error_handler_t::replace);
+}
+
+Result<> write_error_file(const std::string& path, std::string_view bytes) {
+  struct stat about{};
+  if (stat(path.c_str(), &about) == 0 && !S_ISREG(about.st_mode)) {
+    return Error{Errc::system, path + " is not a regular file"};
+  }
+  const std::string whole = path + "." + std::to_string(getpid()) + ".tmp";
+  unlink(whole.c_str());  // its name can be guessed: whatever another user put there is not ours
+  Result<> written = write_all(whole, bytes);
+  if (written && std::rename(whole.c_str(), path.c_str()) != 0) {
+    written = os_error("cannot create " + path, errno);
+  }
+  if (!written) unlink(whole.c_str());
+  return written;
+}
+
+Result<> write_error_file_for_caller(const std::string& path, const rendezvous::Failure& failure,
+                                     std::string_view worker_file) {
+  const std::string file = error_file_for_caller(failure, worker_file, std::time(nullptr));
+  if (file.empty()) return {};
+  return write_error_file(path, file);
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/master/master_connection.h"
+
+#include <utility>
+
+#include <boost/asio/post.hpp>
+
+#include "agent/job/command_line.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "rendezvous/net/addresses.h"
+#include "rendezvous/net/port_owner.h"
+#include "rendezvous/secret/munge.h"
+
+namespace ddprun::agent {
+namespace {
+
+namespace asio = boost::asio;
+
+constexpr int kListenAttempts = 9;
+constexpr std::chrono::milliseconds kPortPause{500};  // between two looks whether a port is free
+
+Error port_taken(Error error, const rendezvous::Resolver::Addresses& where) {
+  error.message += "; " + rendezvous::port_owner(where) + " has it";
+  return error;
+}
+
+/// Empty: only the endpoint itself.
+std::vector<rendezvous::Endpoint> places_of(const JobSpec& job) {
+  std::vector<rendezvous::Endpoint> places;
+  if (!job.more_ports.empty()) places.push_back(master_endpoint(job));
+  for (const std::uint16_t port : job.more_ports) places.push_back({job.master_addr, port});
+  return places;
+}
+
+rendezvous::Resolver::Addresses at_port(rendezvous::Resolver::Addresses addresses,
+                                        std::uint16_t port) {
+  for (auto& address : addresses) address.port(port);
+  return addresses;
+}
+
+}  // namespace
+
+MasterConnection::MasterConnection(asio::any_io_executor executor, const JobSpec& job,
+                                   std::string host_name, rendezvous::Client::Hooks hooks)
+    : executor_(std::move(executor)),
+      job_(job),
+      host_name_(std::move(host_name)),
+      hooks_(std::move(hooks)),
+      search_(executor_, job_),
+      mark_(job_.run_id),
+      looks_(executor_),
+      places_(places_of(job_)),
+      port_pause_(executor_) {}
+
+void MasterConnection::search(MasterSearch::Found found) {
+  if (job_.etcd) return found(rendezvous::Resolver::Addresses());
+  search_.start(std::move(found));
+}
+
+Result<> MasterConnection::open(const rendezvous::Resolver::Addresses& addresses,
+                                std::function<void()> became_master,
+                                std::function<void()> stepped_down) {
+  if (const Result<> opened = open_entrance(); !opened) return opened;
+  if (job_.etcd) {
+    elected_ = std::make_unique<ElectedMaster>(executor_, job_, std::move(stepped_down));
+    make_client();
+    elected_->set_resident(client_->session());
+    return {};
+  }
+  became_master_ = std::move(became_master);
+  const auto where = rendezvous::where_to_host(master_endpoint(job_), addresses, job_.is_host);
+  is_host_ = where.has_value();
+  if (where) {
+    if (const Result<> hosted = host_at_first_free(*where); !hosted) return hosted;
+  }
+  make_client();
+  if (taken_.empty()) return {};
+  looks_.run(
+      [where = taken_, has_mark = !places_.empty(), mark = mark_.owner()] {
+        return has_mark ? rendezvous::socket_owner(mark) : rendezvous::port_owner(where);
+      },
+      [this](std::string owner) { taken_by_ = std::move(owner); });
+  await_port();
+  return {};
+}
+
+/// Other nodes try the same ports until this job's master answers. To find out who has a port may
+/// take as long as a process table is; only the end is worth that. An earlier process of this job
+/// is not passed by: if it is stuck, its workers may run on, and nothing but its end tells.
+Result<> MasterConnection::host_at_first_free(const rendezvous::Resolver::Addresses& where) {
+  const auto is_taken = [](const Result<>& hosted) {
+    return !hosted && hosted.error().code == Errc::port_in_use;
+  };
+  if (!places_.empty() && job_.max_nodes > 1 && !mark_.take()) {
+    taken_ = where;
+    return {};
+  }
+  rendezvous::Resolver::Addresses at = where;
+  Result<> hosted = host(at);
+  size_t i = 0;
+  while (is_taken(hosted) && i + 1 < places_.size()) {
+    ++i;
+    if (taken_.empty()) {  // else it is tried again and again
+      log::info("port " + std::to_string(places_[i - 1].port) + " of this host is taken: trying " +
+                std::to_string(places_[i].port) + ", the job's next one");
+    }
+    at = at_port(where, places_[i].port);
+    hosted = host(at);
+  }
+  if (hosted && !places_.empty()) hooks_.located(places_[i]);
+  return is_taken(hosted) ? port_taken(hosted.error(), at) : hosted;
+}
+
+/// On a host with several agents, or with a rendezvous that runs alone, the first one has the port;
+/// the others are its clients.
+Result<> MasterConnection::host(const rendezvous::Resolver::Addresses& where) {
+  auto server = listen(where);
+  const auto is_taken = [&server] { return !server && server.error().code == Errc::port_in_use; };
+  // When two begin to listen at the same instant, Linux may refuse both.
+  for (int attempt = 1; is_taken() && attempt < kListenAttempts; ++attempt) server = listen(where);
+  const bool may_be_client = job_.max_nodes > 1 && !job_.is_host;
+  if (is_taken() && may_be_client) return taken_ = where, Result<>();
+  if (!server) return server.error();
+  server_ = std::move(*server);
+  return {};
+}
+
+Result<std::unique_ptr<rendezvous::Server>> MasterConnection::listen(
+    const rendezvous::Resolver::Addresses& where) const {
+  return rendezvous::Server::listen(executor_, where, master_options(job_));
+}
+
+/// No event tells that a port is free. A process that has it and answers is a master, as long as it
+/// does.
+void MasterConnection::await_port() {
+  port_pause_.expires_after(kPortPause);
+  port_pause_.async_wait([this](boost::system::error_code cancelled) {
+    if (cancelled || taken_.empty() || has_answer()) return;
+    if (!host_at_taken()) return await_port();
+    taken_.clear();
+    make_client();
+    became_master_();
+  });
+}
+
+bool MasterConnection::host_at_taken() {
+  if (!places_.empty()) {
+    const rendezvous::Resolver::Addresses where = taken_;
+    return host_at_first_free(where) && server_;
+  }
+  auto server = listen(taken_);
+  if (server) server_ = std::move(*server);
+  return server_ != nullptr;
+}
+
+bool MasterConnection::has_answer() const {
+  return is_welcome_ && !client_->is_unreachable();
+}
+
+Result<> MasterConnection::open_entrance() {
+  if (!uses_tunnel(job_)) return {};
+  rendezvous::StoreEntrance::Options options;
+  options.security = [this] { return client_->security(); };
+  if (!job_.local_addr.empty()) options.local = asio::ip::make_address(job_.local_addr);
+  options.master = [this] { return master_endpoint(job_); };
+  options.hosted = [this] { return hosted(); };
+  entrance_ = std::make_unique<rendezvous::StoreEntrance>(executor_, std::move(options));
+  return entrance_->open();
+}
+
+void MasterConnection::make_client() {
+  rendezvous::Client::Options options;
+  options.server = master_endpoint(job_);
+  if (!places_.empty() && !server_) {
+    options.locate = [this](const auto& located) { find_place(located); };
+    options.master = options.server.text();
+    options.searched = true;
+  }
+  if (elected_) {
+    options.locate = [this](auto located) { elected_->find(std::move(located)); };
+    options.master = "an address from etcd at " + job_.etcd->text();
+  }
+  if (!job_.local_addr.empty()) options.local = asio::ip::make_address(job_.local_addr);
+  options.run_id = job_.run_id;
+  options.min_nodes = job_.min_nodes;
+  options.max_nodes = job_.max_nodes;
+  options.host = host_name_;
+  options.hosted = server_.get();
+  options.security = job_.security;
+  if (!job_.sealed_secret.empty()) {
+    options.open_secret = [run_id = job_.run_id](const std::string& sealed) {
+      return rendezvous::munge_open(sealed, run_id);
+    };
+  }
+  options.join_timeout = job_.join_timeout;
+  client_ = std::make_unique<rendezvous::Client>(executor_, std::move(options), client_hooks());
+}
+
+/// The next one is the next that was not welcome.
+void MasterConnection::find_place(const rendezvous::Client::Located& located) {
+  dialed_place_ = next_place_;
+  next_place_ = (next_place_ + 1) % places_.size();
+  asio::post(executor_, [located, place = places_[dialed_place_]] { located(place); });
+}
+
+rendezvous::Client::Hooks MasterConnection::client_hooks() {
+  rendezvous::Client::Hooks hooks = hooks_;
+  if (!places_.empty()) hooks.located = [](const rendezvous::Endpoint&) {};
+  hooks.welcomed = [this](const rendezvous::reply::Welcome& welcome) {
+    is_welcome_ = true;
+    if (!places_.empty() && !server_) {
+      next_place_ = dialed_place_;
+      hooks_.located(places_[dialed_place_]);
+    }
+    hooks_.welcomed(welcome);
+  };
+  hooks.connection_changed = [this](const std::string& sentence) {
+    hooks_.connection_changed(sentence);
+    if (!taken_.empty() && !has_answer()) await_port();
+  };
+  hooks.waiting = [this](const std::string& sentence) {
+    hooks_.waiting(taken_.empty() || has_answer()
+                       ? sentence
+                       : sentence + "; " + taken_by_ +
+                             " has its port: when it is free, this node becomes the master");
+  };
+  return hooks;
+}
+
+Result<rendezvous::JoinRequest> MasterConnection::join_request() const {
+  rendezvous::JoinRequest request;
+  request.local_size = job_.local_size;
+  request.node_rank = job_.node_rank;
+  request.host = host_name_;
+  request.is_host = is_host_;
+  request.hosting = server_ != nullptr;
+  request.command = command_text(job_);
+  request.command_hash = command_hash(job_);
+  request.role = job_.role;
+  if (job_.cannot_run) request.cannot_run = job_.cannot_run->message;
+  if (job_.store == StoreHost::worker) {
+    const auto port = rendezvous::free_port(asio::ip::address_v4::any());
+    if (!port) return port.error();
+    request.store_port = *port;
+  }
+  return request;
+}
+
+/// The name is the user's, which holds for all workers, unless a worker hosts the store.
+rendezvous::Endpoint MasterConnection::store_of(const rendezvous::Layout& layout) const {
+  if (entrance_) return entrance_->address();
+  rendezvous::Endpoint store = master_endpoint(job_);
+  if (server_ && store.port == 0) store.port = server_->address().port();
+  if (layout.store_port != 0) store.port = static_cast<std::uint16_t>(layout.store_port);
+  if (!layout.store_host.empty()) store.host = layout.store_host;
+  return store;
+}
+
+void MasterConnection::resign(std::function<void()> done) {
+  elected_ ? elected_->resign(std::move(done)) : done();
+}
+
+void MasterConnection::request_waiting_for() {
+  if (client_) return client_->request_waiting_for();
+  hooks_.waiting(search_.waiting_for() + "; giving up after " + duration_text(job_.join_timeout) +
+                 " (--join_timeout)");
+}
+
+}  // namespace ddprun::agent

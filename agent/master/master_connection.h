@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "agent/job/job_spec.h"
+#include "agent/master/elected_master.h"
+#include "agent/master/master.h"
+#include "agent/master/master_mark.h"
+#include "base/async_jobs.h"
+#include "base/error.h"
+#include "rendezvous/layout.h"
+#include "rendezvous/net/endpoint.h"
+#include "rendezvous/net/resolver.h"
+#include "rendezvous/node.h"
+#include "rendezvous/session/client.h"
+#include "rendezvous/session/server.h"
+#include "rendezvous/session/store_entrance.h"
+
+namespace ddprun::agent {
+
+/// This node's connection to the job's master, which runs in this process when the endpoint is an
+/// address of this host.
+///
+/// Thread: the executor's.
+class MasterConnection {
+ public:
+  /// `job` must outlive it. `hooks` are those of the client.
+  MasterConnection(boost::asio::any_io_executor executor, const JobSpec& job, std::string host_name,
+                   rendezvous::Client::Hooks hooks);
+
+  /// Looks up the addresses of the endpoint, as MasterSearch::start; of an elected master none.
+  void search(MasterSearch::Found found);
+
+  /// Hosts the master, at the first of its ports that is free, if one of `addresses` is this
+  /// host's, and makes the client. Where another process has the port, that one should be the
+  /// master. If it never answers, as one of an earlier job that is stuck, or is lost before this
+  /// node's first round, this node becomes the master as soon as the port is free: there is a new
+  /// client then, and `became_master` is called, from the executor. A master that is elected may be
+  /// hosted later, and no longer: then `stepped_down` is called. Errors: as Server::listen.
+  Result<> open(const rendezvous::Resolver::Addresses& addresses,
+                std::function<void()> became_master, std::function<void()> stepped_down);
+
+  /// Before it, search() and request_waiting_for() alone may be called.
+  bool is_open() const { return client_ != nullptr; }
+  rendezvous::Client& client() { return *client_; }
+
+  /// The master in this process; nullptr: it runs elsewhere.
+  rendezvous::Server* hosted() { return elected_ ? elected_->hosted() : server_.get(); }
+
+  /// Whether the master of this name was elected, and is or was in this process.
+  bool has_hosted(const std::string& master) const {
+    return elected_ && elected_->has_been(master);
+  }
+
+  /// The end of the master in this process, if it is elected; calls `done` when another one may be.
+  void resign(std::function<void()> done);
+
+  /// A request to join with what the master has to know of this process. Errors: system (no port
+  /// is free for a store of rank 0).
+  Result<rendezvous::JoinRequest> join_request() const;
+
+  /// Before the workers of a round start.
+  void begin_round() {
+    taken_.clear();  // a member waits for its master to come back
+    if (entrance_) entrance_->begin_round();
+  }
+
+  /// Where the workers of a round find their store.
+  rendezvous::Endpoint store_of(const rendezvous::Layout& layout) const;
+
+  /// Asks what this node waits for; Hooks::waiting gets the answer.
+  void request_waiting_for();
+
+ private:
+  Result<> host(const rendezvous::Resolver::Addresses& where);
+  Result<> host_at_first_free(const rendezvous::Resolver::Addresses& where);
+  bool host_at_taken();
+  Result<std::unique_ptr<rendezvous::Server>> listen(
+      const rendezvous::Resolver::Addresses& where) const;
+  void await_port();
+  bool has_answer() const;
+  Result<> open_entrance();
+  void make_client();
+  void find_place(const rendezvous::Client::Located& located);
+  rendezvous::Client::Hooks client_hooks();
+
+  boost::asio::any_io_executor executor_;
+  const JobSpec& job_;
+  const std::string host_name_;
+  const rendezvous::Client::Hooks hooks_;
+  MasterSearch search_;
+  bool is_host_ = false;  // the endpoint is an address of this host
+  MasterMark mark_;
+  rendezvous::Resolver::Addresses taken_;  // where another process listens; empty: nowhere
+  bool is_welcome_ = false;                // at the process that listens there
+  std::string taken_by_ = "another process of this host";
+  AsyncJobs looks_;
+  // Where the master may be, if it has more ports than one; the one that is dialed is the last one
+  // that was welcome, or else the one after the last.
+  const std::vector<rendezvous::Endpoint> places_;
+  size_t next_place_ = 0;
+  size_t dialed_place_ = 0;
+  std::function<void()> became_master_;
+  boost::asio::steady_timer port_pause_;
+  std::unique_ptr<rendezvous::Server> server_;
+  std::unique_ptr<ElectedMaster> elected_;
+  std::unique_ptr<rendezvous::StoreEntrance> entrance_;  // nullptr: workers connect to the master
+  std::unique_ptr<rendezvous::Client> client_;
+};
+
+}  // namespace ddprun::agent

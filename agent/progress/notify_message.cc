@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/progress/notify_message.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+
+namespace ddprun::agent {
+namespace {
+
+constexpr size_t kMostOfStatus = 64;
+constexpr std::string_view kHeartbeat = "WATCHDOG=1";
+constexpr std::string_view kStatus = "STATUS=";
+
+}  // namespace
+
+NotifyMessage parse_notify_message(std::string_view text) {
+  NotifyMessage message;
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    if (line == kHeartbeat) message.is_heartbeat = true;
+    if (!line.starts_with(kStatus)) continue;
+    message.status = cut(printable(line.substr(kStatus.size())), kMostOfStatus);
+  }
+  return message;
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <sys/types.h>
+#include <utility>
+#include <vector>
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "agent/job/job_spec.h"
+#include "agent/progress/hang_watch.h"
+#include "agent/progress/notify_socket.h"
+#include "agent/progress/progress_pattern.h"
+#include "base/async_jobs.h"
+#include "launcher/output/output.h"
+#include "launcher/process/process_use.h"
+#include "launcher/process/worker_calls.h"
+
+namespace ddprun::agent {
+
+/// Finds out whether this node's workers make progress: from their heartbeats, their output, and
+/// what the kernel says of their processes ten times in the hang timeout. DOES what HangWatch
+/// decides.
+///
+/// Thread: the executor's; /proc and log files are read on another one.
+class ProgressMonitor {
+ public:
+  /// `quiet`: no worker has made progress for so long; else some go on.
+  using Changed = std::function<void(bool quiet, std::chrono::duration<double> time)>;
+
+  /// `job` and `output` must outlive it.
+  ProgressMonitor(boost::asio::any_io_executor executor, const JobSpec& job,
+                  launcher::Output& output);
+
+  /// Takes heartbeats of workers that inherit `environment`, unless it says that someone else wants
+  /// them. What the socket's file system needs for that comes before the first lease.
+  void open(const std::vector<std::string>& environment);
+
+  /// "NAME=value" strings for each worker, so that it can send heartbeats.
+  const std::vector<std::string>& variables() const { return variables_; }
+
+  /// The workers of a round, ranks by pid, run from now on. Calls `changed` until end().
+  void begin(std::map<pid_t, int> ranks, Changed changed);
+  void end();
+
+  /// From now on this program stops workers for moments, in order to read their stacks; until as
+  /// many calls of the other.
+  void begin_stops();
+  void end_stops();
+
+  /// The last STATUS of each rank: "rank 0: step 12; rank 1: step 11"; empty: none.
+  std::string statuses() const;
+
+  /// Reported by a worker of the latest round.
+  struct Reported {
+    std::string status;  ///< its last STATUS; empty: none
+    /// Its last heartbeat, or line that matches --progress_pattern; nullopt: none.
+    std::optional<std::chrono::steady_clock::time_point> beat;
+  };
+  Reported reported(int rank) const;
+
+ private:
+  /// Compared from one look to the next.
+  struct Seen {
+    HangWatch::Time when;
+    std::uint64_t output = 0;  ///< bytes
+    std::vector<launcher::ProcessUse> uses;
+    std::vector<std::vector<launcher::WorkerCall>> calls;  ///< of each worker that runs
+  };
+
+  void on_message(pid_t sender, std::string_view text);
+  void on_output(int rank, bool is_stderr, std::string_view bytes);
+  void beat(int rank);
+  void look_later();
+  void look();
+  void on_seen(Seen seen);
+  Signs signs_since(const Seen& seen) const;
+  static bool are_blocked(const Seen& before, const Seen& now);
+  void take(HangWatch::News news);
+
+  boost::asio::any_io_executor executor_;
+  const JobSpec& job_;
+  launcher::Output& output_;
+  NotifySocket socket_;
+  std::vector<std::string> variables_;
+  std::optional<ProgressPattern> pattern_;
+  AsyncJobs jobs_;
+  boost::asio::steady_timer timer_;
+
+  int stops_ = 0;               // that have begun and not ended
+  std::uint64_t readings_ = 0;  // of stacks that have begun since the last look
+  bool is_due_ = false;         // a look, once they have ended
+
+  // Of a round.
+  std::shared_ptr<char> round_;  // nullptr: none runs
+  std::optional<HangWatch> watch_;
+  std::map<pid_t, int> ranks_;
+  std::map<int, Reported> reported_;
+  Changed changed_;
+  std::optional<Seen> before_;
+  std::map<std::pair<int, bool>, PatternLines> lines_;  // by rank, and whether it is stderr
+};
+
+}  // namespace ddprun::agent

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/worker/worker_env.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "agent/worker/worker_devices.h"
+#include "launcher/process/exit_status.h"
+
+namespace ddprun::agent {
+namespace {
+
+/// The rendezvous, where MASTER_ADDR and MASTER_PORT are those of a tunnel.
+constexpr std::string_view kMasterAddress = "DDPRUN_MASTER_ADDR";
+constexpr std::string_view kMasterPort = "DDPRUN_MASTER_PORT";
+
+/// ddprun sets these for every worker, whatever was inherited.
+constexpr std::array<std::string_view, 19> kAlwaysDecided = {
+    "RANK",
+    "LOCAL_RANK",
+    "WORLD_SIZE",
+    "LOCAL_WORLD_SIZE",
+    "GROUP_RANK",
+    "GROUP_WORLD_SIZE",
+    "ROLE_NAME",
+    "ROLE_RANK",
+    "ROLE_WORLD_SIZE",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    kMasterAddress,
+    kMasterPort,
+    "TORCHELASTIC_RESTART_COUNT",
+    "TORCHELASTIC_MAX_RESTARTS",
+    "TORCHELASTIC_RUN_ID",
+    "TORCHELASTIC_USE_AGENT_STORE",
+    "TORCHELASTIC_SIGNALS_TO_HANDLE",
+    kErrorFile,
+};
+
+constexpr std::string_view kVisibleDevices = "CUDA_VISIBLE_DEVICES";
+
+/// Whether each worker has a list of GPUs of its own.
+bool divides_devices(const JobSpec& job) {
+  return job.virtual_local_rank || job.gpu_bind == GpuBind::isolate;
+}
+
+std::string_view name_of(std::string_view variable) {
+  return variable.substr(0, variable.find('='));
+}
+
+bool always_decided(std::string_view name) {
+  return std::find(kAlwaysDecided.begin(), kAlwaysDecided.end(), name) != kAlwaysDecided.end();
+}
+
+std::string variable(std::string_view name, std::string_view value) {
+  std::string text;
+  text.reserve(name.size() + 1 + value.size());
+  return text.append(name).append("=").append(value);
+}
+
+std::string variable(std::string_view name, int value) {
+  return variable(name, std::to_string(value));
+}
+
+std::string join(const std::vector<std::string>& words) {
+  std::string list;
+  for (const std::string& word : words) list.append(list.empty() ? "" : ",").append(word);
+  return list;
+}
+
+std::vector<std::string> names_of(const std::vector<int>& signals) {
+  std::vector<std::string> names;
+  for (const int signal : signals) names.push_back(launcher::signal_name(signal));
+  return names;
+}
+
+}  // namespace
+
+const char* find_variable(const std::vector<std::string>& environment, std::string_view name) {
+  for (const std::string& text : environment) {
+    if (text.size() > name.size() && text[name.size()] == '=' && text.starts_with(name)) {
+      return text.c_str() + name.size() + 1;
+    }
+  }
+  return nullptr;
+}
+
+int visible_local_rank(const JobSpec& job, int local_rank) {
+  return job.virtual_local_rank ? 0 : local_rank;
+}
+
+WorkerEnv::WorkerEnv(const JobSpec& job, const std::vector<std::string>& inherited,
+                     const rendezvous::Layout& layout, const rendezvous::Endpoint& store)
+    : job_(job),
+      first_rank_(layout.first_rank),
+      first_role_rank_(layout.role ? layout.role->first_rank : layout.first_rank) {
+  const bool divided = divides_devices(job);
+  inherited_.reserve(inherited.size());
+  for (const std::string& text : inherited) {
+    const std::string_view name = name_of(text);
+    if (always_decided(name) || (divided && name == kVisibleDevices)) continue;
+    inherited_.push_back(text);
+  }
+  decide_shared(layout, store);
+}
+
+void WorkerEnv::decide_shared(const rendezvous::Layout& layout, const rendezvous::Endpoint& store) {
+  const bool agent_store = job_.store != StoreHost::worker;
+  shared_ = {
+      variable("WORLD_SIZE", layout.world_size),
+      variable("LOCAL_WORLD_SIZE", layout.local_size),
+      variable("GROUP_RANK", layout.node_rank),
+      variable("GROUP_WORLD_SIZE", layout.node_count),
+      variable("ROLE_NAME", job_.role),
+      variable("ROLE_WORLD_SIZE", layout.role ? layout.role->world_size : layout.world_size),
+      variable("MASTER_ADDR", store.host),
+      variable("MASTER_PORT", store.port),
+      variable("TORCHELASTIC_RESTART_COUNT", layout.restarts),
+      variable("TORCHELASTIC_MAX_RESTARTS", job_.max_restarts),
+      variable("TORCHELASTIC_RUN_ID", job_.run_id),
+      variable("TORCHELASTIC_USE_AGENT_STORE", agent_store ? "True" : "False"),
+      variable("TORCHELASTIC_SIGNALS_TO_HANDLE", join(names_of(job_.signals_to_handle))),
+  };
+  if (job_.store == StoreHost::tunnel) {
+    shared_.push_back(variable(kMasterAddress, job_.master_addr));
+    shared_.push_back(variable(kMasterPort, job_.master_port == 0 ? store.port : job_.master_port));
+  }
+  if (!find_variable(inherited_, "TORCH_NCCL_ASYNC_ERROR_HANDLING")) {
+    shared_.push_back(variable("TORCH_NCCL_ASYNC_ERROR_HANDLING", 1));
+  }
+  // Gloo's own choice is the address of the host's name, which may be a loopback one.
+  const bool several = layout.node_count > 1 && !job_.interface.empty();
+  if (several && !find_variable(inherited_, "GLOO_SOCKET_IFNAME")) {
+    shared_.push_back(variable("GLOO_SOCKET_IFNAME", job_.interface));
+  }
+  limits_omp_threads_ = layout.local_size > 1 && !find_variable(inherited_, "OMP_NUM_THREADS");
+  if (limits_omp_threads_) shared_.push_back(variable("OMP_NUM_THREADS", 1));
+
+  // A list of the user's is passed on unchanged, also an empty one, which hides every device.
+  const bool is_free = !divides_devices(job_) && !find_variable(inherited_, kVisibleDevices);
+  if (is_free && !job_.devices.empty()) {
+    shared_.push_back(variable(kVisibleDevices, join(job_.devices)));
+  }
+}
+
+void WorkerEnv::append_own(int local_rank, std::vector<std::string>& variables) const {
+  const int rank = first_rank_ + local_rank;
+  variables.push_back(variable("RANK", rank));
+  variables.push_back(variable("LOCAL_RANK", visible_local_rank(job_, local_rank)));
+  variables.push_back(variable("ROLE_RANK", first_role_rank_ + local_rank));
+  if (divides_devices(job_)) {
+    variables.push_back(variable(kVisibleDevices, join(devices_of(job_, local_rank))));
+  }
+}
+
+std::vector<std::string> WorkerEnv::common() && {
+  inherited_.insert(inherited_.end(), shared_.begin(), shared_.end());
+  return std::move(inherited_);
+}
+
+std::vector<std::string> WorkerEnv::own(int local_rank, const std::string& error_file) const {
+  std::vector<std::string> variables;
+  variables.reserve(5);
+  append_own(local_rank, variables);
+  variables.push_back(variable(kErrorFile, error_file));
+  return variables;
+}
+
+std::vector<std::string> WorkerEnv::decided(int local_rank, const std::string& error_file) const {
+  std::vector<std::string> variables;
+  append_own(local_rank, variables);
+  variables.insert(variables.end(), shared_.begin(), shared_.end());
+  variables.push_back(variable(kErrorFile, error_file));
+  return variables;
+}
+
+}  // namespace ddprun::agent

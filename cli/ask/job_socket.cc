@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/ask/job_socket.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <ctime>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/text.h"
+
+namespace ddprun::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr size_t kMostAnswer = 256 * 1024 * 1024;  // a status of a million ranks
+constexpr milliseconds kListLimit{2'000};          // for a ddprun that may be stopped
+
+Error timed_out(milliseconds limit) {
+  return {Errc::timed_out, "no answer within " + duration_text(limit)};
+}
+
+Result<> wait_for(const Fd& fd, short events, Clock::time_point deadline, milliseconds limit) {
+  for (;;) {
+    const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
+    pollfd source{fd.get(), events, 0};
+    const int ready = left.count() <= 0 ? 0 : ::poll(&source, 1, static_cast<int>(left.count()));
+    if (ready > 0) return {};
+    if (ready == 0) return timed_out(limit);
+    if (errno != EINTR) return os_error("cannot wait for an answer", errno);
+  }
+}
+
+Result<Fd> connect_to(const std::string& path) {
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path) {
+    return Error{Errc::usage, "the path is too long for a socket: " + path};
+  }
+  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  Fd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd) return os_error("cannot create a socket", errno);
+  if (connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) return fd;
+  if (errno == EAGAIN) return Error{Errc::timed_out, "too many others ask it now: try again"};
+  Error error = os_error("cannot connect to " + path, errno);
+  if (errno == ECONNREFUSED || errno == ENOENT) error.code = Errc::closed;
+  return error;
+}
+
+Result<> send_all(const Fd& fd, std::string_view bytes, Clock::time_point deadline,
+                  milliseconds limit) {
+  while (!bytes.empty()) {
+    if (const Result<> ready = wait_for(fd, POLLOUT, deadline, limit); !ready) return ready;
+    const ssize_t sent = send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (sent < 0 && errno != EAGAIN && errno != EINTR) return os_error("cannot ask", errno);
+    if (sent > 0) bytes.remove_prefix(static_cast<size_t>(sent));
+  }
+  return {};
+}
+
+Result<std::string> read_all(const Fd& fd, Clock::time_point deadline, milliseconds limit) {
+  std::string all;
+  std::array<char, 64 * 1024> bytes;
+  for (;;) {
+    if (const Result<> ready = wait_for(fd, POLLIN, deadline, limit); !ready) return ready.error();
+    const ssize_t size = recv(fd.get(), bytes.data(), bytes.size(), 0);
+    if (size == 0 || (size < 0 && errno == ECONNRESET)) return all;
+    if (size < 0 && errno != EAGAIN && errno != EINTR) return os_error("cannot read", errno);
+    if (size > 0) all.append(bytes.data(), static_cast<size_t>(size));
+    if (all.size() > kMostAnswer) return Error{Errc::protocol, "the answer is too long"};
+  }
+}
+
+/// The sentence of a refusal, {"error":"..."}, without reading more of JSON than that.
+std::string refusal_in(std::string_view body) {
+  constexpr std::string_view kBegin = "{\"error\":\"";
+  const size_t end = body.rfind("\"}");
+  if (!body.starts_with(kBegin) || end == body.npos || end < kBegin.size()) return "";
+  return printable(body.substr(kBegin.size(), end - kBegin.size()));
+}
+
+/// Whether the body is as long as the head says: a process that ends may have sent only a part.
+bool is_whole(std::string_view head, size_t body) {
+  constexpr std::string_view kLength = "\r\nContent-Length: ";
+  const size_t at = head.find(kLength);
+  if (at == head.npos) return false;
+  head.remove_prefix(at + kLength.size());
+  size_t length = 0;
+  const auto [end, error] = std::from_chars(head.data(), head.data() + head.size(), length);
+  return error == std::errc() && length == body;
+}
+
+/// The body of "HTTP/1.1 200 OK ...".
+Result<std::string> body_of(std::string answer) {
+  constexpr std::string_view kVersion = "HTTP/1.";
+  const size_t head = answer.find("\r\n\r\n");
+  unsigned status = 0;
+  if (answer.starts_with(kVersion) && head != answer.npos) {
+    const char* code = answer.data() + kVersion.size() + 2;
+    std::from_chars(code, answer.data() + head, status);
+  }
+  if (status == 0 ||
+      !is_whole(std::string_view(answer).substr(0, head), answer.size() - head - 4)) {
+    return Error{Errc::unreachable, "the job ended before it had answered"};
+  }
+  answer.erase(0, head + 4);
+  if (status == 200) return answer;
+  const std::string sentence = refusal_in(answer);
+  if (sentence.empty()) return Error{Errc::protocol, "HTTP status " + std::to_string(status)};
+  return Error{Errc::usage, sentence};
+}
+
+std::string names_of(const std::vector<RunningJob>& jobs) {
+  std::string text;
+  for (const RunningJob& job : jobs) {
+    text += (text.empty() ? "" : ", ") + std::to_string(job.socket.pid) + " (" +
+            (job.problem.empty() ? job.status.job : job.problem) + ")";
+  }
+  return text;
+}
+
+/// Its process may be about to listen, and was not killed.
+bool is_new(const std::string& path) {
+  constexpr time_t kNew = 2;  // seconds
+  struct stat status = {};
+  return stat(path.c_str(), &status) == 0 && std::time(nullptr) - status.st_ctime <= kNew;
+}
+
+/// Removes what a ddprun that was killed has left behind.
+void remove_abandoned(const std::string& path) {
+  if (!is_new(path)) unlink(path.c_str());
+}
+
+bool is_same_job(const RunningJob& a, const RunningJob& b) {
+  return !a.status.session.empty() && a.status.session == b.status.session;
+}
+
+}  // namespace
+
+Result<std::string> ask_socket(const std::string& path, std::string_view method,
+                               const std::string& target, milliseconds limit) {
+  const auto deadline = Clock::now() + limit;
+  const Result<Fd> fd = connect_to(path);
+  if (!fd) return fd.error();
+  const std::string request =
+      std::string(method) + " " + target + " HTTP/1.1\r\nHost: ddprun\r\nConnection: close\r\n\r\n";
+  if (const Result<> sent = send_all(*fd, request, deadline, limit); !sent) return sent.error();
+  Result<std::string> answer = read_all(*fd, deadline, limit);
+  if (!answer) return answer;
+  return body_of(std::move(*answer));
+}
+
+std::vector<RunningJob> running_jobs() {
+  std::vector<RunningJob> jobs;
+  for (const agent::ask::Socket& socket : agent::ask::sockets_in(agent::ask::socket_folders())) {
+    if (socket.pid == 0) {
+      const Result<Fd> connected = connect_to(socket.path);  // no process reads streams there
+      if (!connected && connected.error().code == Errc::closed) remove_abandoned(socket.path);
+      continue;
+    }
+    const Result<std::string> body = ask_socket(socket.path, "GET", "/status?node=1", kListLimit);
+    if (!body && body.error().code == Errc::closed) {
+      remove_abandoned(socket.path);
+      continue;
+    }
+    RunningJob job{socket, {}, {}};
+    Result<agent::ask::JobStatus> status =
+        body ? agent::ask::status_in(*body) : Result<agent::ask::JobStatus>(body.error());
+    if (status) job.status = std::move(*status);
+    if (!status) job.problem = status.error().message;
+    jobs.push_back(std::move(job));
+  }
+  return jobs;
+}
+
+Result<RunningJob> choose_job(const std::vector<RunningJob>& jobs, const std::string& name) {
+  std::vector<RunningJob> found;
+  for (const RunningJob& job : jobs) {
+    const bool fits =
+        name.empty() || job.status.job == name || std::to_string(job.socket.pid) == name;
+    const bool is_known =
+        std::ranges::any_of(found, [&](const RunningJob& one) { return is_same_job(one, job); });
+    if (fits && !is_known) found.push_back(job);
+  }
+  if (found.size() == 1) return found.front();
+  if (found.size() > 1) {
+    return Error{Errc::usage, "several jobs run here: give the pid of one: " + names_of(found)};
+  }
+  if (jobs.empty())
+    return Error{Errc::usage,
+                 "no job of this user runs on this host: run this on a host of the job"};
+  return Error{Errc::usage, "no job '" + name + "' runs here; there is " + names_of(jobs)};
+}
+
+}  // namespace ddprun::cli

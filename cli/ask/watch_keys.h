@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+
+#include "base/fd.h"
+#include "launcher/process/terminal.h"
+
+namespace ddprun::cli {
+
+/// The user of `ddprun watch`: keys and the terminal's size. If stdin and stdout are the terminal
+/// and this process has it, each key comes at once, without echo. The terminal has the user's
+/// settings again when this object or the process ends, or is stopped by Ctrl-Z.
+///
+/// One at a time. Thread: the main one.
+class WatchKeys {
+ public:
+  enum class Event { none, resized, quit };
+
+  WatchKeys();
+  ~WatchKeys();
+  WatchKeys(const WatchKeys&) = delete;
+
+  /// Waits for q or another size of the terminal, until `end`.
+  Event wait_until(std::chrono::steady_clock::time_point end);
+
+ private:
+  launcher::TerminalSettings users_;
+  Fd resized_;
+};
+
+}  // namespace ddprun::cli

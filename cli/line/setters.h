@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <limits>
+#include <string_view>
+
+#include "cli/line/raw_options.h"
+#include "cli/line/values.h"
+
+namespace ddprun::cli {
+
+// Setters of the flag table (Flag::set) that take more than a line. Pure.
+
+constexpr int kMost = std::numeric_limits<int>::max();
+
+/// Sets this switch.
+template <bool RawOptions::* kMember>
+SetResult set_switch(std::string_view value, RawOptions& raw) {
+  return assign(parse_switch(value), raw.*kMember);
+}
+
+template <bool agent::JobSpec::* kMember>
+SetResult set_switch(std::string_view value, RawOptions& raw) {
+  return assign(parse_switch(value), raw.job.*kMember);
+}
+
+/// Sets this member of the job to a duration.
+template <auto kMember>
+SetResult set_time(std::string_view value, RawOptions& raw) {
+  return assign(parse_time(value), raw.job.*kMember);
+}
+
+/// Likewise, for one of at least kShortestTime.
+template <auto kMember>
+SetResult set_nonzero_time(std::string_view value, RawOptions& raw) {
+  return assign(parse_time(value, kShortestTime), raw.job.*kMember);
+}
+
+// Rendezvous.
+SetResult set_nodes(std::string_view value, RawOptions& raw);
+SetResult set_endpoint(std::string_view value, RawOptions& raw);
+SetResult set_master_port(std::string_view value, RawOptions& raw);
+SetResult set_run_id(std::string_view value, RawOptions& raw);
+SetResult set_backend(std::string_view value, RawOptions& raw);
+SetResult set_conf(std::string_view value, RawOptions& raw);
+SetResult set_hosts(std::string_view value, RawOptions& raw);
+SetResult set_exported(std::string_view value, RawOptions& raw);
+SetResult set_store(std::string_view value, RawOptions& raw);
+SetResult set_progress_pattern(std::string_view value, RawOptions& raw);
+SetResult set_restarts(std::string_view value, RawOptions& raw);  ///< N or N/WINDOW
+
+// The workers and their program.
+SetResult set_local_rank_style(std::string_view value, RawOptions& raw);
+SetResult set_local_size(std::string_view value, RawOptions& raw);
+SetResult set_gpu_bind(std::string_view value, RawOptions& raw);
+SetResult set_numa_binding(std::string_view value, RawOptions& raw);
+SetResult set_role(std::string_view value, RawOptions& raw);
+SetResult set_signals(std::string_view value, RawOptions& raw);
+
+// The scheduler's part at the job's end.
+SetResult set_deadline_signal(std::string_view value, RawOptions& raw);  ///< SIGNAL[@TIME], none
+
+// Output.
+SetResult set_prefix(std::string_view value, RawOptions& raw);
+SetResult set_tty(std::string_view value, RawOptions& raw);
+SetResult set_colour_choice(std::string_view value, RawOptions& raw);
+SetResult set_log_level(std::string_view value, RawOptions& raw);
+SetResult set_log_format(std::string_view value, RawOptions& raw);
+SetResult set_quiet(std::string_view value, RawOptions& raw);
+SetResult set_log_dir(std::string_view value, RawOptions& raw);
+SetResult set_events(std::string_view value, RawOptions& raw);
+SetResult set_web(std::string_view value, RawOptions& raw);
+
+// Flags that tune torchrun's own Python: refused where they would change what happens.
+SetResult set_event_handler(std::string_view value, RawOptions& raw);
+SetResult set_logs_specs(std::string_view value, RawOptions& raw);
+SetResult set_start_method(std::string_view value, RawOptions& raw);
+
+/// For flags that print something: they have no value.
+SetResult set_nothing(std::string_view value, RawOptions& raw);
+
+/// The value of --numa_binding that means `how`.
+std::string_view numa_binding_name(launcher::NumaBinding how);
+
+}  // namespace ddprun::cli

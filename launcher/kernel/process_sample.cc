@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/kernel/process_sample.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <fcntl.h>
+#include <map>
+#include <set>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <utility>
+
+#include "base/fd.h"
+#include "launcher/kernel/control_groups.h"
+#include "launcher/kernel/cpu_clocks.h"
+
+namespace ddprun::launcher {
+namespace {
+
+constexpr size_t kMostBytes = 8192;  // of a file; those of one process are smaller
+constexpr double kFullLoad = 1024;   // the kernel's SCHED_CAPACITY_SCALE
+
+/// Calls in which a process waits for long.
+constexpr std::pair<long, std::string_view> kCalls[] = {
+    {SYS_read, "read"},
+    {SYS_write, "write"},
+    {SYS_recvfrom, "recv"},
+    {SYS_recvmsg, "recv"},
+    {SYS_sendto, "send"},
+    {SYS_sendmsg, "send"},
+    {SYS_connect, "connect"},
+    {SYS_accept, "accept"},
+    {SYS_accept4, "accept"},
+    {SYS_ppoll, "poll"},
+    {SYS_pselect6, "select"},
+    {SYS_epoll_pwait, "epoll_wait"},
+    {SYS_futex, "futex"},
+    {SYS_nanosleep, "nanosleep"},
+    {SYS_clock_nanosleep, "clock_nanosleep"},
+    {SYS_rt_sigsuspend, "sigsuspend"},
+    {SYS_rt_sigtimedwait, "sigtimedwait"},
+    {SYS_wait4, "wait4"},
+    {SYS_waitid, "waitid"},
+    {SYS_fsync, "fsync"},
+    {SYS_fdatasync, "fdatasync"},
+    {SYS_flock, "flock"},
+    {SYS_fcntl, "fcntl"},
+    {SYS_ioctl, "ioctl"},
+#ifdef SYS_pause  // newer architectures have only the general ones of these
+    {SYS_pause, "pause"},
+    {SYS_poll, "poll"},
+    {SYS_select, "select"},
+    {SYS_epoll_wait, "epoll_wait"},
+#endif
+};
+
+/// Empty: it cannot be read.
+std::string read_file(const std::string& path) {
+  const Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  std::array<char, kMostBytes> bytes;
+  const ssize_t size = file ? read(file.get(), bytes.data(), bytes.size()) : 0;
+  return std::string(bytes.data(), static_cast<size_t>(std::max<ssize_t>(size, 0)));
+}
+
+std::string_view name_of_call(long number) {
+  const auto* const found =
+      std::ranges::find(kCalls, number, [](auto& call) { return call.first; });
+  return found == std::end(kCalls) ? std::string_view() : found->second;
+}
+
+/// As the kernel counts when a process has started.
+double milliseconds_since_start() {
+  timespec now{};
+  clock_gettime(CLOCK_BOOTTIME, &now);
+  return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) / 1e6;
+}
+
+}  // namespace
+
+ProcessSample sample_process(pid_t pid) {
+  const std::string folder = "/proc/" + std::to_string(pid);
+  ProcessSample sample = parse_proc_status(read_file(folder + "/status"));
+  sample.call = parse_proc_syscall(read_file(folder + "/syscall"));
+  sample.frozen = sample.state != 'R' && is_frozen(pid);
+  const std::string sched = read_file(folder + "/sched");
+  sample.load = parse_proc_sched(sched, "se.avg.runnable_avg").value_or(0) / kFullLoad;
+  return sample;
+}
+
+/// Two looks at its CPU have to agree: if not it runs.
+std::vector<ProcessSample> sample_processes(const std::vector<pid_t>& pids) {
+  std::vector<ProcessSample> samples;
+  std::map<size_t, LastRun> runs;
+  std::set<int> cpus;
+  for (const pid_t pid : pids) {
+    samples.push_back(sample_process(pid));
+    if (samples.back().state == 'R') continue;
+    const std::string folder = "/proc/" + std::to_string(pid);
+    auto run = parse_last_run(read_file(folder + "/stat"));
+    const auto when = parse_proc_sched(read_file(folder + "/sched"), "se.exec_start");
+    const auto again = parse_last_run(read_file(folder + "/stat"));
+    if (!run || !again || run->cpu != again->cpu || !when || *when <= 0) continue;
+    run->when = *when;
+    runs[samples.size() - 1] = *run;
+    cpus.insert(run->cpu);
+  }
+  const std::map<int, double> clocks = cpu_clocks(cpus, last_run_of_this_thread);
+  const double now = milliseconds_since_start();
+  // Where others leave the CPU to nobody, the clock of another one is better than none.
+  const std::optional<double> any_clock = last_run_of_this_thread();
+  for (const auto& [i, run] : runs) {
+    const auto own = clocks.find(run.cpu);
+    const auto clock = own == clocks.end() ? any_clock : own->second;
+    if (clock) samples[i].still = time_still(run, *clock, now);
+  }
+  return samples;
+}
+
+std::optional<double> last_run_of_this_thread() {
+  return parse_proc_sched(read_file("/proc/thread-self/sched"), "se.exec_start");
+}
+
+std::string wait_channel(pid_t pid) {
+  const std::string name = read_file("/proc/" + std::to_string(pid) + "/wchan");
+  return name == "0" ? "" : name;
+}
+
+std::string_view proc_value(std::string_view text, std::string_view name) {
+  for (size_t at = 0; at < text.size(); at = std::min(text.find('\n', at), text.size()) + 1) {
+    std::string_view line = text.substr(at, text.find('\n', at) - at);
+    if (!line.starts_with(name)) continue;
+    line.remove_prefix(name.size());
+    const size_t begin = line.find_first_not_of(" \t:");
+    if (begin != 0 && begin != line.npos) return line.substr(begin);
+  }
+  return {};
+}
+
+ProcessSample parse_proc_status(std::string_view status) {
+  ProcessSample sample;
+  const std::string_view state = proc_value(status, "State");
+  const std::string_view tracer = proc_value(status, "TracerPid");
+  if (!state.empty()) sample.state = state.front();
+  sample.traced = !tracer.empty() && tracer != "0";
+  return sample;
+}
+
+std::string parse_proc_syscall(std::string_view text) {
+  long number = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || number < 0) return "";  // "running", "-1 0x7ffd ..."
+  const std::string_view name = name_of_call(number);
+  return name.empty() ? "call " + std::to_string(number) : std::string(name);
+}
+
+/// pid (comm) state, the 22nd field: when it started, the 39th: its CPU
+std::optional<LastRun> parse_last_run(const std::string& stat) {
+  const size_t name_end = stat.rfind(')');
+  unsigned long long started = 0;
+  LastRun run;
+  constexpr const char* kFields =
+      " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu %*u %*d "
+      "%*u %*u %*u %*u %*u %*u %*u %*u %*u %*u %*u %*u %*u %*d %d";
+  if (name_end == stat.npos ||
+      std::sscanf(stat.c_str() + name_end + 1, kFields, &started, &run.cpu) != 2) {
+    return std::nullopt;
+  }
+  const auto per_second = static_cast<double>(sysconf(_SC_CLK_TCK));
+  run.started = static_cast<double>(started) / per_second * 1e3;
+  return run;
+}
+
+std::chrono::milliseconds time_still(const LastRun& run, double clock, double now) {
+  const double most = std::max(now - run.started, 0.0);
+  const std::chrono::duration<double, std::milli> still(std::clamp(clock - run.when, 0.0, most));
+  return std::chrono::duration_cast<std::chrono::milliseconds>(still);
+}
+
+std::optional<double> parse_proc_sched(std::string_view sched, std::string_view name) {
+  // No from_chars: it would make each start load the mathematics library.
+  const std::string text(proc_value(sched, name));
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  return end == text.c_str() ? std::nullopt : std::optional(value);
+}
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/process/process_use.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <dirent.h>
+#include <fcntl.h>
+#include <map>
+#include <memory>
+#include <unistd.h>
+#include <utility>
+
+#include "base/fd.h"
+#include "launcher/kernel/descendants.h"
+#include "launcher/kernel/process_sample.h"
+
+namespace ddprun::launcher {
+namespace {
+
+constexpr size_t kMostOfFile = 4096;
+
+/// Less than this comes from threads that only look after something: a watchdog, a progress bar, a
+/// monitor of the machine.
+constexpr double kCpuShare = 0.05;
+constexpr double kBytesPerSecond = 16 * 1024;
+constexpr double kTick = 0.01;  // the kernel counts in these
+constexpr double kFewBytes = 4096;
+
+std::string file_of(pid_t pid, const char* name) {
+  const std::string path = "/proc/" + std::to_string(pid) + "/" + name;
+  const Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  char text[kMostOfFile];
+  const ssize_t size = file ? read(file.get(), text, sizeof text) : 0;
+  return std::string(text, static_cast<size_t>(std::max<ssize_t>(size, 0)));
+}
+
+struct CloseDirectory {
+  void operator()(DIR* directory) const { closedir(directory); }
+};
+
+std::vector<pid_t> pids_of_host() {
+  std::vector<pid_t> pids;
+  const std::unique_ptr<DIR, CloseDirectory> proc(opendir("/proc"));
+  while (const dirent* entry = proc ? readdir(proc.get()) : nullptr) {
+    if (const pid_t pid = std::atoi(entry->d_name)) pids.push_back(pid);
+  }
+  return pids;
+}
+
+std::uint64_t io_count(const std::string& text, const std::string& name) {
+  const size_t at = text.find(name);
+  return at == text.npos ? 0 : std::strtoull(text.c_str() + at + name.size(), nullptr, 10);
+}
+
+double cpu_between(const ProcessUse& before, const ProcessUse& now) {
+  if (before.waits.empty() || now.waits.empty()) return now.cpu_seconds - before.cpu_seconds;
+  return seconds_computed(before.waits, now.waits);
+}
+
+/// By parent, without io_bytes and `traced`.
+std::multimap<pid_t, ProcessUse> uses_of_host() {
+  std::multimap<pid_t, ProcessUse> by_parent;
+  for (const pid_t pid : pids_of_host()) {
+    const std::string stat = file_of(pid, "stat");
+    const std::optional<Descendant> process = parse_proc_stat(stat);
+    if (!process || process->name == kStackReader) continue;
+    if (const auto use = parse_stat_use(stat)) by_parent.emplace(use->parent, *use);
+  }
+  return by_parent;
+}
+
+bool is_same(const ProcessUse& a, const ProcessUse& b) {
+  return a.pid == b.pid && a.started == b.started;
+}
+
+}  // namespace
+
+/// pid (comm) state ppid ... utime stime cutime cstime priority nice threads itrealvalue starttime
+/// vsize rss
+std::optional<ProcessUse> parse_stat_use(const std::string& text) {
+  const std::optional<Descendant> process = parse_proc_stat(text);
+  if (!process || has_ended(*process)) return std::nullopt;
+  unsigned long long own[2] = {}, started = 0, pages = 0;
+  long long children[2] = {};
+  constexpr const char* kFields =
+      " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %lld %lld %*d %*d %*d %*d %llu %*u "
+      "%llu";
+  const int found = std::sscanf(text.c_str() + text.rfind(')') + 1, kFields, &own[0], &own[1],
+                                &children[0], &children[1], &started, &pages);
+  if (found != 6) return std::nullopt;
+  const auto ticks =
+      static_cast<double>(own[0] + own[1]) + static_cast<double>(children[0] + children[1]);
+  const auto per_second = static_cast<double>(sysconf(_SC_CLK_TCK));
+  ProcessUse use = {process->pid, process->parent, started, ticks / per_second};
+  use.resident = pages * static_cast<std::uint64_t>(getpagesize());
+  return use;
+}
+
+std::uint64_t parse_proc_io(const std::string& text) {
+  return io_count(text, "rchar: ") + io_count(text, "wchar: ");
+}
+
+pid_t parent_of(pid_t pid) {
+  const std::optional<Descendant> process = parse_proc_stat(file_of(pid, "stat"));
+  return process ? process->parent : 0;
+}
+
+ProcessUse use_of_process(pid_t pid) {
+  return parse_stat_use(file_of(pid, "stat")).value_or(ProcessUse{});
+}
+
+std::vector<ProcessUse> uses_below(pid_t root) {
+  const std::multimap<pid_t, ProcessUse> by_parent = uses_of_host();
+  std::vector<ProcessUse> found;
+  std::vector<pid_t> to_visit = {root};
+  while (!to_visit.empty()) {
+    const auto [first, last] = by_parent.equal_range(to_visit.back());
+    to_visit.pop_back();
+    for (auto child = first; child != last; ++child) {
+      ProcessUse& use = found.emplace_back(child->second);
+      use.io_bytes = parse_proc_io(file_of(use.pid, "io"));
+      use.traced = parse_proc_status(file_of(use.pid, "status")).traced;
+      to_visit.push_back(use.pid);
+    }
+  }
+  std::ranges::sort(found, {}, &ProcessUse::pid);
+  return found;
+}
+
+std::multimap<pid_t, pid_t> children_by_parent() {
+  std::multimap<pid_t, pid_t> children;
+  for (const auto& [parent, child] : uses_of_host()) children.emplace(parent, child.pid);
+  return children;
+}
+
+UseChange change_of(const std::vector<ProcessUse>& before, const std::vector<ProcessUse>& now,
+                    double seconds) {
+  UseChange change;
+  change.work = !std::ranges::equal(before, now, is_same);
+  for (size_t i = 0; i < now.size() && !change.work; ++i) {
+    const double cpu = cpu_between(before[i], now[i]);
+    const auto bytes = static_cast<double>(now[i].io_bytes - before[i].io_bytes);
+    change.cpu = change.cpu || cpu > kCpuShare * seconds + kTick;
+    change.work = bytes > kBytesPerSecond * seconds + kFewBytes;
+  }
+  return change;
+}
+
+}  // namespace ddprun::launcher

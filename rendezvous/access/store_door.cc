@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/access/store_door.h"
+
+#include <utility>
+
+#include "base/log.h"
+#include "rendezvous/net/addresses.h"
+#include "rendezvous/net/hung_up.h"
+
+namespace ddprun::rendezvous {
+namespace {
+
+namespace asio = boost::asio;
+using store::ends_of;
+
+/// For entry(). Looked up only where it counts: not for each worker of another node.
+bool is_from_here(StoreGuests guests, const SocketEnds& ends, SocketOwner::Kind owner) {
+  const bool is_known = owner != SocketOwner::Kind::none && owner != SocketOwner::Kind::unknown;
+  const bool is_asked = owner == SocketOwner::Kind::none && guests == StoreGuests::nodes_only;
+  if (is_known || is_asked) return false;
+  boost::system::error_code wrong;
+  const auto address = asio::ip::make_address(ends.from, wrong);
+  return !wrong && (ends.from == ends.to || is_own_address(address));
+}
+
+std::string refused_text(const SocketEnds& ends) {
+  return "store: refused " + ends.from + " port " + std::to_string(ends.from_port) + ": ";
+}
+
+/// What was found is whose the other end is now. One that was closed meanwhile was perhaps somebody
+/// else's, and its port has gone to the job's user since.
+bool may_have_changed_hands(StoreDoor::Socket& socket) {
+  return has_hung_up(socket);
+}
+
+}  // namespace
+
+StoreDoor::StoreDoor(asio::any_io_executor executor, StoreGuests guests,
+                     BootClock::duration return_limit, Hooks hooks)
+    : guests_(guests),
+      hooks_(std::move(hooks)),
+      gate_(return_limit),
+      owners_(executor),
+      timer_(executor, [this] { perform(gate_.tick(BootClock::now())); }),
+      log_(executor) {}
+
+bool StoreDoor::turns_away(Socket& socket) {
+  if (guests_ != StoreGuests::own_user) return false;
+  const SocketEnds ends = ends_of(socket);
+  const auto owner = owners_.at_once(ends);
+  if (!owner) is_undecided_ = true;
+  if (!owner) return false;
+  if (entry(guests_, is_from_here(guests_, ends, owner->kind), owner->kind) == Entry::refuse) {
+    log_refusal(ends, *owner);
+    return true;
+  }
+  return owner->kind == SocketOwner::Kind::ours && may_have_changed_hands(socket);
+}
+
+void StoreDoor::arrived(Socket socket, std::string_view received, store::Guest guest) {
+  const bool judged = guests_ == StoreGuests::own_user && owners_.tells_at_once() && !is_undecided_;
+  if (guests_ == StoreGuests::everyone || judged) {  // when it was accepted
+    return hooks_.admit(std::move(socket), received, std::move(guest));
+  }
+  const StoreGate::Number number = ++last_;
+  const SocketEnds ends = ends_of(socket);
+  Visitor& visitor = visitors_
+                         .try_emplace(number, Visitor{std::move(socket), ends, std::move(guest),
+                                                      std::string(received)})
+                         .first->second;
+  visitor.guest.on_eviction([this, number] {
+    gate_.left(number);
+    visitors_.erase(number);
+  });
+  owners_.look_up({ends}, [this, number](const auto& owners) { judge(number, owners.front()); });
+}
+
+void StoreDoor::judge(StoreGate::Number number, const SocketOwner& owner) {
+  const auto visitor = visitors_.find(number);
+  if (visitor == visitors_.end()) return;
+  const SocketEnds& ends = visitor->second.ends;
+  switch (entry(guests_, is_from_here(guests_, ends, owner.kind), owner.kind)) {
+    case Entry::admit:
+      return perform(StoreGate::Admit{number});
+    case Entry::refuse:
+      log_refusal(ends, owner);
+      visitors_.erase(visitor);
+      return;
+    case Entry::ask:
+      perform(gate_.arrived(number, ends));
+  }
+}
+
+void StoreDoor::line_opened(ConnectionId line, std::string address,
+                            const std::vector<std::string>& told) {
+  if (guests_ != StoreGuests::nodes_only) return;
+  perform(gate_.line_opened(line, std::move(address), told));
+}
+
+void StoreDoor::line_closed(ConnectionId line) {
+  perform(gate_.line_closed(line, BootClock::now()));
+}
+
+void StoreDoor::answered(ConnectionId line, const std::vector<bool>& ours) {
+  perform(gate_.answered(line, ours));
+}
+
+void StoreDoor::clear() {
+  gate_.clear();
+  visitors_.clear();
+}
+
+void StoreDoor::perform(const StoreGate::Actions& actions) {
+  for (const StoreGate::Action& action : actions) {
+    std::visit([this](const auto& a) { perform(a); }, action);
+  }
+  timer_.set(gate_.deadline());
+}
+
+void StoreDoor::perform(const StoreGate::Admit& admit) {
+  auto visitor = visitors_.extract(admit.connection);
+  auto& [socket, ends, guest, received] = visitor.mapped();
+  if (may_have_changed_hands(socket)) return;
+  hooks_.admit(std::move(socket), received, std::move(guest));
+}
+
+void StoreDoor::perform(const StoreGate::Refuse& refuse) {
+  const auto visitor = visitors_.find(refuse.connection);
+  log_.warning(refused_text(visitor->second.ends) + refuse.reason);
+  visitors_.erase(visitor);
+}
+
+/// A client that has closed its end since is no news.
+void StoreDoor::log_refusal(const SocketEnds& ends, const SocketOwner& owner) {
+  if (owner.kind == SocketOwner::Kind::foreign) {
+    return log_.warning(refused_text(ends) + "it belongs to user " + std::to_string(owner.uid) +
+                        ", and only this job's user may use the store");
+  }
+  log::debug(refused_text(ends) + "it is closed at the other end");
+}
+
+}  // namespace ddprun::rendezvous

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/ip/tcp.hpp>
+
+#include "base/boot_clock.h"
+#include "base/limited_log.h"
+#include "rendezvous/access/store_gate.h"
+#include "rendezvous/net/boot_timer.h"
+#include "rendezvous/net/connection_id.h"
+#include "store/guests.h"
+#include "store/owner_lookup.h"
+
+namespace ddprun::rendezvous {
+
+/// Holds the connections to the store until it is known whether they may be let in, and reads
+/// nothing more of them meanwhile. DOES what store_gate decides.
+///
+/// Destroying it closes what waits.
+/// Thread: the executor's.
+class StoreDoor {
+ public:
+  using Socket = boost::asio::ip::tcp::socket;
+
+  struct Hooks {
+    /// A client of the store, of which `received` was read.
+    std::function<void(Socket, std::string_view received, store::Guest)> admit;
+    /// Asks the node on `line` which of these its user owns; answered() has the answer.
+    std::function<void(ConnectionId line, const std::vector<SocketEnds>&)> ask;
+  };
+
+  /// A node whose line is lost may be back within `return_limit`.
+  StoreDoor(boost::asio::any_io_executor executor, StoreGuests guests,
+            BootClock::duration return_limit, Hooks hooks);
+
+  /// Whether `socket`, which was just accepted, is another user's, where that is known at once and
+  /// no node is asked: it need not be heard at all.
+  bool turns_away(Socket& socket);
+
+  /// A client that was not turned away, and has sent `received`.
+  void arrived(Socket socket, std::string_view received, store::Guest guest);
+
+  /// As in StoreGate.
+  void line_opened(ConnectionId line, std::string address, const std::vector<std::string>& told);
+  void line_closed(ConnectionId line);
+  void answered(ConnectionId line, const std::vector<bool>& ours);
+
+  /// Closes what waits: a new round has its own clients.
+  void clear();
+
+ private:
+  struct Visitor {
+    Socket socket;
+    SocketEnds ends;
+    store::Guest guest;
+    std::string received;
+  };
+
+  void judge(StoreGate::Number number, const SocketOwner& owner);
+  void perform(const StoreGate::Actions& actions);
+  void perform(const StoreGate::Admit& admit);
+  void perform(const StoreGate::Refuse& refuse);
+  void perform(const StoreGate::Ask& ask) { hooks_.ask(ask.line, ask.connections); }
+  void log_refusal(const SocketEnds& ends, const SocketOwner& owner);
+
+  const StoreGuests guests_;
+  Hooks hooks_;
+  StoreGate gate_;
+  std::unordered_map<StoreGate::Number, Visitor> visitors_;
+  StoreGate::Number last_ = 0;
+  store::OwnerLookup owners_;
+  bool is_undecided_ = false;  // the kernel once did not tell at once whose a connection was
+  BootTimer timer_;
+  log::LimitedLog log_;
+};
+
+}  // namespace ddprun::rendezvous

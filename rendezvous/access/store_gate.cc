@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/access/store_gate.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <utility>
+
+namespace ddprun::rendezvous {
+namespace {
+
+bool has(const std::vector<std::string>& addresses, const std::string& wanted) {
+  return std::find(addresses.begin(), addresses.end(), wanted) != addresses.end();
+}
+
+}  // namespace
+
+Entry entry(StoreGuests guests, bool is_from_here, SocketOwner::Kind owner) {
+  using Kind = SocketOwner::Kind;
+  if (guests == StoreGuests::everyone || owner == Kind::ours) return Entry::admit;
+  if (guests == StoreGuests::own_user) {
+    const bool closed = owner == Kind::none && is_from_here;
+    return closed || owner == Kind::foreign ? Entry::refuse : Entry::admit;
+  }
+  return owner == Kind::unknown && is_from_here ? Entry::admit : Entry::ask;
+}
+
+StoreGate::Actions StoreGate::arrived(Number number, SocketEnds ends) {
+  const std::string address = ends.from;
+  waiting_.insert_or_assign(number, Waiting{std::move(ends)});
+  waiting_at_[address].insert(number);
+  Actions actions;
+  for (const ConnectionId id : lines_to_ask(address)) {
+    Line& line = lines_.at(id);
+    add_question(line, number);
+    ask(id, line, actions);
+  }
+  refuse_if_denied(number, actions);
+  return actions;
+}
+
+StoreGate::Actions StoreGate::line_opened(ConnectionId id, std::string address,
+                                          const std::vector<std::string>& told) {
+  lines_from_.emplace(address, id);
+  Line& line = lines_[id];
+  line.addresses.push_back(std::move(address));
+  for (const std::string& other : told) {
+    if (has(line.addresses, other)) continue;
+    lines_told_.emplace(other, id);
+    line.addresses.push_back(other);
+  }
+  forget_lost(line.addresses);
+  for (const std::string& from : line.addresses) {
+    const auto here = waiting_at_.find(from);
+    if (here == waiting_at_.end()) continue;
+    const bool is_own = from == line.addresses.front();
+    for (const Number number : here->second) {
+      if (is_own || waiting_.at(number).questions < kMostTold) add_question(line, number);
+    }
+  }
+  Actions actions;
+  ask(id, line, actions);
+  return actions;
+}
+
+StoreGate::Actions StoreGate::line_closed(ConnectionId id, Time now) {
+  const auto found = lines_.find(id);
+  if (found == lines_.end()) return {};
+  Line line = std::move(found->second);
+  lines_.erase(found);
+  lines_from_.erase({line.addresses.front(), id});
+  for (std::size_t i = 1; i < line.addresses.size(); ++i) {
+    lines_told_.erase({line.addresses[i], id});
+  }
+  for (const std::string& address : line.addresses) ++lost_at_[address];
+  const std::string own = line.addresses.front();
+  lost_lines_.push_back({std::move(line.addresses), now});
+  lost_from_.emplace(own, std::prev(lost_lines_.end()));
+  const auto take_back = [this](Number number) {
+    const auto waiting = waiting_.find(number);
+    if (waiting != waiting_.end()) --waiting->second.questions;
+  };
+  std::for_each(line.asked.begin(), line.asked.end(), take_back);
+  std::for_each(line.to_ask.begin(), line.to_ask.end(), take_back);
+  return {};
+}
+
+void StoreGate::left(Number number) {
+  if (waiting_.contains(number)) take_out(number);
+}
+
+void StoreGate::clear() {
+  waiting_.clear();
+  waiting_at_.clear();
+  for (auto& [id, line] : lines_) line.to_ask.clear();
+}
+
+/// It does not wait any more: nobody has to be asked about it.
+void StoreGate::take_out(Number number) {
+  const auto waiting = waiting_.extract(number);
+  const std::string& from = waiting.mapped().ends.from;
+  for (const ConnectionId id : lines_to_ask(from)) lines_.at(id).to_ask.erase(number);
+  const auto here = waiting_at_.find(from);
+  here->second.erase(number);
+  if (here->second.empty()) waiting_at_.erase(here);
+}
+
+StoreGate::Actions StoreGate::answered(ConnectionId id, const std::vector<bool>& ours) {
+  const auto found = lines_.find(id);
+  if (found == lines_.end()) return {};
+  Actions actions;
+  const std::vector<Number> asked = std::exchange(found->second.asked, {});
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    const auto waiting = waiting_.find(asked[i]);
+    if (waiting == waiting_.end()) continue;
+    --waiting->second.questions;
+    if (ours.size() == asked.size() && ours[i]) {
+      actions.emplace_back(Admit{asked[i]});
+      take_out(asked[i]);
+    } else {
+      refuse_if_denied(asked[i], actions);
+    }
+  }
+  ask(id, found->second, actions);
+  return actions;
+}
+
+StoreGate::Actions StoreGate::tick(Time now) {
+  const std::size_t before = lost_lines_.size();
+  auto lost = lost_lines_.begin();
+  while (lost != lost_lines_.end() && now - lost->since >= return_limit_) lost = forget(lost);
+  if (lost_lines_.size() == before) return {};
+  std::vector<Number> numbers;
+  for (const auto& [number, waiting] : waiting_) numbers.push_back(number);
+  Actions actions;
+  for (const Number number : numbers) refuse_if_denied(number, actions);
+  return actions;
+}
+
+std::optional<StoreGate::Time> StoreGate::deadline() const {
+  if (lost_lines_.empty()) return std::nullopt;
+  return lost_lines_.front().since + return_limit_;
+}
+
+void StoreGate::add_question(Line& line, Number number) {
+  line.to_ask.insert(number);
+  ++waiting_.at(number).questions;
+}
+
+/// Asks about the connections since its last question, if that is answered.
+void StoreGate::ask(ConnectionId id, Line& line, Actions& actions) {
+  if (!line.asked.empty()) return;
+  std::vector<SocketEnds> connections;
+  while (!line.to_ask.empty() && connections.size() < kMostAsked) {
+    const Number number = line.to_ask.extract(line.to_ask.begin()).value();
+    const auto waiting = waiting_.find(number);
+    if (waiting == waiting_.end()) continue;
+    connections.push_back(waiting->second.ends);
+    line.asked.push_back(number);
+  }
+  if (!connections.empty()) actions.emplace_back(Ask{id, std::move(connections)});
+}
+
+void StoreGate::refuse_if_denied(Number number, Actions& actions) {
+  const auto found = waiting_.find(number);
+  const auto& [ends, questions] = found->second;
+  if (questions > 0 || lost_at_.contains(ends.from)) return;
+  actions.emplace_back(Refuse{number, lines_to_ask(ends.from).empty()
+                                          ? "no node of the job is at that address"
+                                          : "no process of the job's user there has this "
+                                            "connection"});
+  take_out(number);
+}
+
+std::vector<ConnectionId> StoreGate::lines_to_ask(const std::string& address) const {
+  std::vector<ConnectionId> lines;
+  add_lines_at(address, lines_from_, SIZE_MAX, lines);
+  add_lines_at(address, lines_told_, lines.size() + kMostTold, lines);
+  return lines;
+}
+
+/// Until there are `most`.
+void StoreGate::add_lines_at(const std::string& address, const LinesAt& lines, std::size_t most,
+                             std::vector<ConnectionId>& to) {
+  for (auto at = lines.lower_bound({address, 0}); at != lines.end() && at->first == address; ++at) {
+    if (to.size() == most) return;
+    to.push_back(at->second);
+  }
+}
+
+/// It is back, or will not be. Returns the next one.
+StoreGate::LostLines::iterator StoreGate::forget(LostLines::iterator lost) {
+  for (const std::string& address : lost->addresses) {
+    const auto count = lost_at_.find(address);
+    if (--count->second == 0) lost_at_.erase(count);
+  }
+  const auto [first, last] = lost_from_.equal_range(lost->addresses.front());
+  lost_from_.erase(
+      std::find_if(first, last, [&](const auto& each) { return each.second == lost; }));
+  return lost_lines_.erase(lost);
+}
+
+/// A line that was lost at these addresses, if there is one.
+void StoreGate::forget_lost(const std::vector<std::string>& addresses) {
+  const auto [first, last] = lost_from_.equal_range(addresses.front());
+  const auto same = std::find_if(
+      first, last, [&](const auto& each) { return each.second->addresses == addresses; });
+  if (same != last) forget(same->second);
+}
+
+}  // namespace ddprun::rendezvous

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/blame/call_order.h"
+
+#include <algorithm>
+#include <functional>
+#include <iterator>
+
+namespace ddprun::rendezvous {
+namespace {
+
+constexpr size_t kMostGroups = 4'096;  // of all nodes: a hostile one could make up any number
+
+using Behind = CallOrder::Behind;
+
+template <class Which>
+std::vector<int> ranks_where(const std::vector<CallPlace>& group, Which is_one) {
+  std::vector<int> ranks;
+  for (const CallPlace& place : group) {
+    if (is_one(place)) ranks.insert(ranks.end(), place.ranks.begin(), place.ranks.end());
+  }
+  return ranks;
+}
+
+/// The oldest call in which a rank waits; 0: none does.
+std::uint64_t oldest_open(const std::vector<CallPlace>& group) {
+  std::uint64_t oldest = 0;
+  for (const CallPlace& place : group) {
+    if (place.open > 0 && (oldest == 0 || place.open < oldest)) oldest = place.open;
+  }
+  return oldest;
+}
+
+/// Calls of one number that differ: the smallest class is behind, if it is the only one.
+std::optional<Behind> different(const std::vector<CallPlace>& group, std::uint64_t number) {
+  std::map<std::string, std::vector<int>> classes;
+  for (const CallPlace& place : group) {
+    if (place.open != number) continue;
+    auto& ranks = classes[place.shown];
+    ranks.insert(ranks.end(), place.ranks.begin(), place.ranks.end());
+  }
+  if (classes.size() != 2) return std::nullopt;
+  auto few = classes.begin(), many = std::next(few);
+  if (few->second.size() > many->second.size()) std::swap(few, many);
+  if (few->second.size() == many->second.size()) return std::nullopt;
+  return Behind{few->second, many->second, many->first};
+}
+
+/// A call that the others have ended.
+std::optional<Behind> still_inside(const std::vector<CallPlace>& group, std::uint64_t number) {
+  Behind behind = {
+      ranks_where(group, [number](const CallPlace& place) { return place.open == number; }),
+      ranks_where(group, [number](const CallPlace& place) { return place.open > number; }),
+      {}};
+  const size_t all = ranks_where(group, [](const CallPlace&) { return true; }).size();
+  const bool all_wait = behind.ranks.size() + behind.waiting.size() == all;
+  if (!all_wait || behind.ranks.size() >= behind.waiting.size()) return std::nullopt;
+  const auto later =
+      std::ranges::find_if(group, [number](const CallPlace& place) { return place.open > number; });
+  behind.awaited = later->shown;
+  return behind;
+}
+
+}  // namespace
+
+void CallOrder::add(const CallPlace& place) {
+  if (groups_.size() >= kMostGroups && !groups_.contains(place.group)) return;
+  groups_[place.group].push_back(place);
+  if (place.open == 0) return;
+  for (const int rank : place.ranks) inside_[rank].insert(place.group);
+}
+
+std::vector<int> CallOrder::missing(const Places& group, std::uint64_t number) const {
+  std::vector<int> ranks =
+      ranks_where(group, [number](const CallPlace& place) { return place.begun < number; });
+  std::erase_if(ranks, [this](int rank) { return inside_.contains(rank); });
+  return ranks;
+}
+
+std::optional<Behind> CallOrder::behind_in(const Places& group) const {
+  const std::uint64_t number = oldest_open(group);
+  if (number == 0) return std::nullopt;
+  const auto is_missing = [number](const CallPlace& place) { return place.begun < number; };
+  if (!std::ranges::any_of(group, is_missing)) {
+    const auto differs = different(group, number);
+    return differs ? differs : still_inside(group, number);
+  }
+  const auto waits = [number](const CallPlace& place) { return place.open == number; };
+  Behind behind = {missing(group, number), ranks_where(group, waits),
+                   std::ranges::find_if(group, waits)->shown};
+  if (behind.ranks.empty() || behind.ranks.size() > behind.waiting.size()) return std::nullopt;
+  return behind;
+}
+
+/// Of several groups that in which most ranks wait.
+std::optional<Behind> CallOrder::behind() const {
+  std::optional<Behind> found;
+  for (const auto& [number, group] : groups_) {
+    auto behind = behind_in(group);
+    if (behind && (!found || behind->waiting.size() > found->waiting.size())) {
+      found = std::move(behind);
+    }
+  }
+  return found;
+}
+
+}  // namespace ddprun::rendezvous

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/blame/named_ranks.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "base/text.h"
+#include "rendezvous/membership_text.h"
+
+namespace ddprun::rendezvous {
+namespace {
+
+constexpr size_t kMostRanks = 3;
+constexpr int kMostTold = 4096;    // of a range that a program wrote
+constexpr size_t kMostPieces = 8;  // of a list of ranks
+
+/// Whether "rank" after it is another word, or another number: "Frank 2", "local_rank 2".
+bool continues_word(char before) {
+  return std::isalnum(static_cast<unsigned char>(before)) != 0 || before == '_' || before == '-';
+}
+
+/// The numbers after the word "rank", without doubles.
+std::vector<int> ranks_in(std::string_view text) {
+  constexpr std::string_view kWord = "rank ";
+  std::vector<int> ranks;
+  for (size_t at = text.find(kWord); at != text.npos; at = text.find(kWord, at + 1)) {
+    if (at > 0 && continues_word(text[at - 1])) continue;
+    int rank = 0;
+    const char* const number = text.data() + at + kWord.size();
+    if (std::from_chars(number, text.data() + text.size(), rank).ec != std::errc()) continue;
+    if (std::ranges::count(ranks, rank) == 0) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+/// Of the round that the nodes were in last.
+const Node* member_with(int rank, const Nodes& nodes) {
+  for (const auto& [id, node] : nodes) {
+    const bool was_member = node.node_rank.has_value();
+    if (was_member && rank >= node.first_rank && rank - node.first_rank < node.request.local_size) {
+      return &node;
+    }
+  }
+  return nullptr;
+}
+
+/// "0-2, 5", which is all of `text`; empty: it is something else.
+std::vector<int> ranks_of_list(std::string_view text) {
+  std::vector<int> ranks;
+  while (!text.empty()) {
+    const std::string_view part = text.substr(0, text.find(", "));
+    text.remove_prefix(std::min(part.size() + 2, text.size()));
+    const char* const end = part.data() + part.size();
+    int first = 0;
+    auto read = std::from_chars(part.data(), end, first);
+    int last = first;
+    if (read.ptr != end && *read.ptr == '-') read = std::from_chars(read.ptr + 1, end, last);
+    const bool is_range = read.ec == std::errc() && read.ptr == end && first >= 0 && first <= last;
+    if (!is_range || last - first >= kMostTold) return {};
+    for (int rank = first; rank <= last; ++rank) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+/// The ranks of "rank 3 is at #2 barrier", and what they did.
+struct Told {
+  std::vector<int> ranks;
+  std::string_view what;
+};
+
+Told told_in(std::string_view clause) {
+  for (const auto& [begin, verb] :
+       {std::pair<std::string_view, std::string_view>{"rank ", " is "}, {"ranks ", " are "}}) {
+    const size_t end = clause.find(verb);
+    if (!clause.starts_with(begin) || end == clause.npos) continue;
+    return {ranks_of_list(clause.substr(begin.size(), end - begin.size())),
+            clause.substr(end + verb.size())};
+  }
+  return {};
+}
+
+bool is_call_status(std::string_view text) {
+  return text.starts_with("at #") || text.starts_with("in no call");
+}
+
+std::string hosts_of(const std::vector<int>& ranks, const Nodes& nodes) {
+  std::vector<std::string> hosts;
+  for (const int rank : ranks) {
+    const Node* const node = member_with(rank, nodes);
+    if (node != nullptr && std::ranges::count(hosts, node->request.host) == 0) {
+      hosts.push_back(node->request.host);
+    }
+  }
+  std::string text;
+  for (size_t i = 0; i < std::min(hosts.size(), kMostRanks); ++i) {
+    text += (i == 0 ? "" : ", ") + name_text(hosts[i]);
+  }
+  return text + (hosts.size() > kMostRanks ? " ..." : "");
+}
+
+}  // namespace
+
+/// With a third group of ranks, or as many on both sides, the first ones need not be to blame.
+std::string told_suspect(const Failure& failure, const Nodes& nodes) {
+  constexpr std::string_view kOthers = ", the others ";
+  const std::string_view text = failure.exception;
+  const size_t others = text.rfind(kOthers);
+  if (others == text.npos) return "";
+  const size_t after_other_words = text.rfind("; rank", others);
+  const size_t begin = std::max(after_other_words + 1, text.rfind(": rank", others) + 1);
+  if (begin == 0) return "";
+  const Told told = told_in(text.substr(begin + 1, others - begin - 1));
+  const std::string_view rest = text.substr(others + kOthers.size());
+  const bool is_fewer = begin == after_other_words + 1 || told.ranks.size() == 1;
+  const bool is_known =
+      is_call_status(told.what) && told.what.find(", ") == text.npos && is_call_status(rest);
+  const std::string hosts = hosts_of(told.ranks, nodes);
+  if (hosts.empty() || !is_fewer || !is_known) return "";
+  return ranks_text(told.ranks, kMostPieces) + " (" + hosts + ")" +
+         (told.ranks.size() == 1 ? " is" : " are") + " the likely cause: " + printable(told.what) +
+         ", while the others were " + printable(rest.substr(0, rest.find('\n')));
+}
+
+std::string named_ranks_text(const Failure& failure, const Nodes& nodes) {
+  std::string text;
+  size_t named = 0;
+  for (const int rank :
+       ranks_in(failure.exception.empty() ? failure.stderr_tail : failure.exception)) {
+    const Node* const node = member_with(rank, nodes);
+    if (node == nullptr || node->request.host == failure.host || ++named > kMostRanks) continue;
+    text += (text.empty() ? "rank " : "\nrank ") + std::to_string(rank) + " is on host " +
+            name_text(node->request.host);
+  }
+  return text;
+}
+
+}  // namespace ddprun::rendezvous

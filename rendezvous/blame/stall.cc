@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/blame/stall.h"
+
+#include <algorithm>
+#include <chrono>
+#include <climits>
+#include <utility>
+
+#include "base/text.h"
+#include "rendezvous/blame/suspect.h"
+
+namespace ddprun::rendezvous {
+namespace {
+
+constexpr size_t kMostText = 4'000;  // of kMaxText: of a longer one a message has only the end
+constexpr int kTimedOut = 124 << 8;  // as wait(2) gives the exit code of timeout(1)
+
+bool has_rank(const Node& node, int rank) {
+  return node.state == NodeState::running && rank >= node.first_rank &&
+         rank - node.first_rank < node.request.local_size;
+}
+
+int lowest_rank(const Nodes& nodes) {
+  int lowest = INT_MAX;
+  for (const auto& [id, node] : nodes) {
+    if (node.state == NodeState::running) lowest = std::min(lowest, node.first_rank);
+  }
+  return lowest;
+}
+
+Suspect suspect_of(const std::map<NodeId, NodeProgress>& quiet, const Nodes& nodes) {
+  Suspect suspect;
+  for (const auto& [id, progress] : quiet) {
+    const auto node = nodes.find(id);
+    if (node == nodes.end() || node->second.state != NodeState::running) continue;
+    WorkerExits seen;
+    seen.places = progress.places;
+    seen.calls = progress.calls;
+    suspect.add(seen, node->second.request.host, node->second.first_rank,
+                node->second.request.local_size);
+  }
+  return suspect;
+}
+
+}  // namespace
+
+void Stall::heard(const Node& node, const NodeProgress& progress) {
+  if (node.state != NodeState::running || node.last_round != progress.round) return;
+  if (std::exchange(round_, progress.round) != progress.round) {
+    quiet_.clear();
+    told_ = false;
+  }
+  if (progress.quiet) {
+    quiet_[node.id] = progress;
+  } else {
+    quiet_.erase(node.id);
+  }
+}
+
+/// The count first: of many nodes most are heard before the last one.
+bool Stall::are_all_quiet(const Nodes& nodes, int running) const {
+  if (running == 0 || quiet_.size() < static_cast<size_t>(running)) return false;
+  return std::ranges::all_of(nodes, [this](const auto& entry) {
+    const Node& node = entry.second;
+    if (node.state != NodeState::running) return true;
+    return node.last_round == round_ && quiet_.contains(node.id);
+  });
+}
+
+bool Stall::is_of_this_round(const Nodes& nodes) const {
+  return std::ranges::any_of(nodes, [this](const auto& entry) {
+    return entry.second.state == NodeState::running && entry.second.last_round == round_;
+  });
+}
+
+Stall::News Stall::look(const Nodes& nodes, int running) {
+  if (told_ && !is_of_this_round(nodes)) told_ = false;  // it ended otherwise
+  const bool all = are_all_quiet(nodes, running);
+  if (std::exchange(told_, all) == all) return News::none;
+  return all ? News::stalled : News::over;
+}
+
+double Stall::seconds() const {
+  double least = quiet_.begin()->second.seconds;
+  for (const auto& [id, progress] : quiet_) least = std::min(least, progress.seconds);
+  return least;
+}
+
+std::string Stall::text(const Nodes& nodes) const {
+  const std::chrono::duration<double> quiet(seconds());
+  return cut("no rank has made progress for " +
+                 duration_text(std::chrono::duration_cast<std::chrono::nanoseconds>(quiet)) +
+                 " (round " + std::to_string(round_) + ")\n" +
+                 suspect_of(quiet_, nodes).stall_text(),
+             kMostText);
+}
+
+Failure Stall::failure(const Nodes& nodes) const {
+  Failure failure;
+  failure.hung = true;
+  failure.rank = suspect_of(quiet_, nodes).named().value_or(lowest_rank(nodes));
+  failure.wait_status = kTimedOut;
+  failure.host = nodes.at(node_of(failure.rank, nodes)).request.host;
+  failure.cause = text(nodes);
+  return failure;
+}
+
+NodeId Stall::node_of(int rank, const Nodes& nodes) {
+  const auto found = std::ranges::find_if(
+      nodes, [rank](const auto& entry) { return has_rank(entry.second, rank); });
+  return found == nodes.end() ? 0 : found->first;
+}
+
+}  // namespace ddprun::rendezvous

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <list>
+#include <memory>
+#include <string>
+
+#include <boost/asio/any_io_executor.hpp>
+
+#include "base/async_jobs.h"
+#include "base/error.h"
+#include "rendezvous/secret/secure_channel.h"
+
+namespace ddprun::rendezvous {
+
+/// Threads that compute a master's answers to first records of agents: one takes longer than all
+/// else that the master does for an agent, and thousands may come at once. They start with the
+/// first record.
+///
+/// Destroying it waits for the few that are being computed, as nothing may use OpenSSL when the
+/// process ends; their answers are dropped.
+/// Thread: the executor's.
+class HandshakeThreads {
+ public:
+  struct Answer {
+    std::unique_ptr<SecureChannel> channel;
+    Result<> received;   ///< of SecureChannel::receive
+    std::string output;  ///< to send to the agent
+  };
+  using Done = std::function<void(Answer)>;
+
+  explicit HandshakeThreads(boost::asio::any_io_executor executor);
+  ~HandshakeThreads();
+  HandshakeThreads(const HandshakeThreads&) = delete;
+
+  /// Whether one more would be begun soon.
+  bool has_room() const { return under_way_ < lanes_ * kQueued; }
+
+  /// Computes the answer to `record`; `done` gets it from the executor.
+  void compute(std::shared_ptr<const Security> security, std::string record, Done done);
+
+ private:
+  /// Jobs of one thread, which runs them in their order.
+  struct Lane {
+    explicit Lane(const boost::asio::any_io_executor& executor) : jobs(executor) {}
+    AsyncJobs jobs;
+    std::size_t under_way = 0;
+  };
+
+  /// Enough that a thread has work while the event loop is busy for a millisecond or two.
+  static constexpr std::size_t kQueued = 16;
+
+  Lane& next_lane();
+
+  boost::asio::any_io_executor executor_;
+  const std::size_t lanes_;
+  std::list<Lane> lane_list_;
+  std::size_t under_way_ = 0;
+  bool closing_ = false;
+};
+
+}  // namespace ddprun::rendezvous

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/error.h"
+#include "rendezvous/net/connection_id.h"
+#include "rendezvous/session/delivery.h"
+#include "rendezvous/session/lease.h"
+#include "rendezvous/wire/protocol.h"
+
+// DECIDES what an agent does about its session with the master: when it connects and what it sends
+// again, when its lease is renewed or over, and when it gives up. Pure: no socket, no timer, no
+// clock. Client performs the actions.
+//
+// clang-format off
+//  event \ line   | none                       | in use                     | silent: in use, and a
+//                 |                            |                            |  new one is being made
+//  ---------------+----------------------------+----------------------------+---------------------------
+//  connected      | Hello on it                | - (not dialed)             | Hello on it
+//  dial_failed    | Dial after a pause; with   | -                          | Dial after a pause
+//                 |  the master in this process|                            |
+//                 |  GaveUp, also if refused   |                            |
+//                 |  before the first Welcome  |                            |
+//  new line lost, | Dial after a pause         | -                          | Dial after a pause
+//   or no welcome |                            |                            |
+//  line proven    | -                          | -                          | its time starts again
+//  used line lost | -                          | > none; Dial               | > none; Dial
+//  Welcome, old   | > in use; unacknowledged   | -                          | the same, on the new line
+//   session       |  messages again; Heartbeat |                            |
+//  Welcome, new   | > in use; the Join that has| -                          | the same, on the new line
+//   session       |  no answer again, else     |                            |
+//                 |  RoundLost; Heartbeat      |                            |
+//  another reply  | -                          | its effect                 | > in use; its effect
+//  refused as a   | the end; where the master  | -                          | the same
+//   stranger      |  is searched, Dial after a |                            |
+//                 |  pause                     |                            |
+//  heartbeat due  | -                          | Heartbeat; no answer to two| Heartbeat
+//                 |                            |  of them: > silent; Dial   |
+//  lease over     | LeaseOver                  | LeaseOver                  | LeaseOver
+//  join_timeout   | GaveUp                     | -                          | GaveUp
+// clang-format on
+//
+// Closed, Refused and GaveUp end the session, and so does gone(): nothing follows.
+//
+// A lease runs from when the heartbeat or hello was sent that the master answered. Each event first
+// looks whether the lease is over by then, so the order in which a process that stood still reads
+// its timers and sockets does not matter. A Ready that comes when there is no lease, as after a
+// welcome whose hello took longer than one, waits for the answer to a heartbeat: else its workers
+// would run without a lease. Until then nothing of that round runs here: a Broken is answered by a
+// Join at once, and a new session gets the Join that has no answer, which tells of that round.
+// After
+// --hang_timeout the master is told that this node makes no progress.
+
+namespace ddprun::rendezvous {
+
+namespace agent_action {
+
+/// Make a connection: `connected` or `dial_failed` follows.
+struct Dial {};
+struct StopDialing {};
+struct Send {
+  ConnectionId to;
+  Message message;
+};
+struct Close {
+  ConnectionId connection;
+};
+
+// Events for the node; Client::Hooks explains each.
+struct Welcomed {
+  reply::Welcome welcome;
+};
+struct Received {
+  Notification notification;
+};
+struct WaitingFor {
+  std::string sentence;
+};
+struct ConnectionChanged {
+  std::string sentence;
+};
+/// Say on it whose these connections are: message::Owned.
+struct TellOwners {
+  ConnectionId to;
+  std::vector<SocketEnds> connections;
+};
+/// Somebody asks about the job, or answers.
+struct Inquiring {
+  Inquiry inquiry;
+};
+struct LeaseRenewed {
+  BootClock::time_point until;
+};
+struct LeaseOver {};
+struct RoundLost {
+  std::string reason;
+};
+/// The master that counted it is not the one of that round, and did not have to break it. Ready
+/// follows.
+struct FailureCounted {
+  Failure failure;
+  int restarts = 0;
+};
+/// Of that round: no restart was counted for it. Ready follows.
+struct FailureDropped {
+  Failure failure;
+};
+struct GaveUp {
+  Error error;
+};
+
+}  // namespace agent_action
+
+using AgentAction =
+    std::variant<agent_action::Dial, agent_action::StopDialing, agent_action::Send,
+                 agent_action::Close, agent_action::Welcomed, agent_action::Received,
+                 agent_action::WaitingFor, agent_action::ConnectionChanged,
+                 agent_action::TellOwners, agent_action::Inquiring, agent_action::LeaseRenewed,
+                 agent_action::LeaseOver, agent_action::RoundLost, agent_action::FailureCounted,
+                 agent_action::FailureDropped, agent_action::GaveUp>;
+using AgentActions = std::vector<AgentAction>;
+
+/// One agent's side of its session; the comment above has its table.
+class AgentSession {
+ public:
+  using Time = Lease::Time;
+  using milliseconds = Lease::milliseconds;
+
+  struct Settings {
+    std::string master;  ///< its endpoint, for people
+    std::string run_id;
+    int min_nodes = 1;
+    int max_nodes = 1;
+    std::string host;
+    std::string session;                   ///< random
+    std::vector<std::string> addresses{};  ///< as in message::Hello
+    bool hosting = false;                  ///< the master is in this process: no lease
+    bool elected = false;  ///< `master` changes, and may be out of date when it is dialed
+    /// The master is at one of several places, which are dialed by turns: another job's master, or
+    /// another program, at one of them is a failed attempt.
+    bool searched = false;
+    milliseconds join_timeout{600'000};
+  };
+
+  /// How long a connection may take to be made, for one address, and then to be welcomed: without a
+  /// lease twice as long after each that was not, up to sixteen times. On a line that is encrypted
+  /// this is the time for the handshake, and again for the welcome. A SYN that was lost is sent
+  /// again after one second (RFC 6298).
+  static constexpr milliseconds kDialLimit{3'000};
+
+  explicit AgentSession(Settings settings) : settings_(std::move(settings)) {}
+
+  // Messages of the node. Calls before the first join are not allowed, but for ask.
+  AgentActions join(JoinRequest request, Time now);
+  AgentActions fail(int round, Failure failure, Time now);
+  AgentActions succeed(int round, Time now);
+  AgentActions progress(NodeProgress progress, Time now);
+  AgentActions leave(const std::string& signal, Time now);
+  /// Nothing of this node runs any more.
+  AgentActions gone(const std::string& how, Time now);
+  AgentActions ask(Time now);
+  /// Sent only where the master can be reached now.
+  AgentActions inquire(Inquiry inquiry, Time now);
+
+  // Events of connections; `id` is new with each.
+  AgentActions connected(ConnectionId id, Time now);
+  AgentActions dial_failed(const Error& error, Time now);
+  /// The other side of an encrypted line has proven that it is the master.
+  AgentActions proven(ConnectionId id, Time now);
+  /// The master is there, for people.
+  void located(std::string master) { settings_.master = std::move(master); }
+  AgentActions lost(ConnectionId id, const Error& error, Time now);
+  AgentActions received(ConnectionId id, Reply reply, Time now);
+
+  /// Call it at `deadline`; harmless at any other time.
+  AgentActions tick(Time now);
+
+  /// When `tick` has something to do; nullopt: not before another event.
+  std::optional<Time> deadline() const;
+
+  /// Also when the master has not been reached yet.
+  bool is_unreachable() const { return unreachable_since_.has_value(); }
+
+ private:
+  template <class Action>
+  void act(Action action) {
+    actions_.emplace_back(std::move(action));
+  }
+  AgentActions take() { return std::exchange(actions_, {}); }
+
+  void end_lease_if_over(Time now);
+  void send(const Message& message);
+  void send_counted(Message message);
+  void dial();
+  void dial_later(Time now);
+  void await_welcome(Time now);
+  void say_hello(Time now);
+  void drop_pending(const std::string& reason, Time now);
+  void give_up_pending(Time now);
+  bool may_be_elsewhere() const { return settings_.elected || settings_.searched; }
+  void set_reason(const std::string& place, const std::string& reason);
+  void become_unreachable(Time since, const std::string& sentence);
+  void become_reachable(Time now);
+  void end();
+  void give_up(Error error);
+
+  void take_reply(Reply reply, Time now);
+  void take_welcome(const reply::Welcome& welcome, Time now);
+  void resume(std::uint64_t received);
+  void begin_again(const std::string& reason);
+  void take_notification(Notification notification, Time now);
+  void hold(Ready ready, Time now);
+  void report_progress(bool quiet, Time now);
+  void begin_round(const Layout& layout);
+  void take_broken(const Broken& broken);
+  void take_heartbeat(const Heartbeat& heartbeat, Time now);
+  void send_heartbeat(Time now);
+  void renew_lease(Time sent, Time now);
+  bool has_lease(Time now) const;
+  std::string waiting_for_lease() const;
+  std::string waiting_for_master() const;
+
+  Settings settings_;
+  AgentActions actions_;
+
+  std::optional<ConnectionId> used_;
+  std::optional<ConnectionId> pending_;  // the newest, not welcomed yet
+  bool dialing_ = false;
+  bool joined_ = false;  // at least once
+  std::uint64_t hellos_ = 0;
+  int unanswered_ = 0;  // connections in a row that were given up, when there was no lease
+  Time hello_sent_{};
+  Time renewed_from_{};  // when we sent what the master answered last
+
+  std::string master_;        // the name in the last Welcome; empty: none yet
+  std::string master_place_;  // where that came from
+  std::string used_place_;    // the place of the connection in use
+  std::string ticket_;        // likewise
+  std::string round_master_;  // which began the last round here
+  Delivery<Message> delivery_;
+  Lease lease_;
+  milliseconds hang_timeout_{0};  // of the last Welcome; zero: a round that hangs is not ended
+  std::optional<JoinRequest> unanswered_join_;
+  // Why the last round failed, as far as is known here, while no restart was counted for it. A
+  // master that does not know this session may not know that, either: the join tells it.
+  std::optional<Failure> failure_;
+  bool begun_again_ = false;   // since the last Ready
+  std::optional<Ready> held_;  // came when there was no lease, and waits for one
+  Time held_since_{};
+  bool is_quiet_ = false;  // as the master knows: nothing of that round has run for --hang_timeout
+  // The round that runs here belongs to another session: this master does not wait for its workers,
+  // so that session's lease is not renewed.
+  bool round_lost_ = false;
+  bool left_ = false;
+  bool over_ = false;
+
+  std::optional<Time> unreachable_since_;
+  std::string reason_;                          // why the last attempt to connect failed
+  std::map<std::string, std::string> reasons_;  // the same for each place of a searched master
+  std::optional<Time> next_dial_;
+  std::optional<Time> welcome_limit_;
+  std::optional<Time> next_heartbeat_;
+  std::optional<Time> lease_end_;  // nullopt: none, or over
+};
+
+}  // namespace ddprun::rendezvous

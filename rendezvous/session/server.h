@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include <boost/asio/ip/tcp.hpp>
+
+#include "base/boot_clock.h"
+#include "base/error.h"
+#include "base/limited_log.h"
+#include "rendezvous/access/store_door.h"
+#include "rendezvous/access/tunnel_end.h"
+#include "rendezvous/net/boot_timer.h"
+#include "rendezvous/net/endpoint.h"
+#include "rendezvous/net/stream_socket.h"
+#include "rendezvous/secret/secure_channel.h"
+#include "rendezvous/session/listener.h"
+#include "rendezvous/session/server_sessions.h"
+#include "rendezvous/wire/control_connection.h"
+#include "rendezvous/wire/own_line.h"
+#include "store/guests.h"
+#include "store/server.h"
+
+namespace ddprun::rendezvous {
+
+/// The rendezvous of one job on one port: agents find each other through it, and workers find the
+/// store there. DOES what ServerSessions decides.
+///
+/// Destroying it closes every connection.
+/// Thread: the executor's.
+class Server {
+ public:
+  struct Options : LeaseSpec {
+    std::string run_id;  ///< agents of another job are refused
+    RoundSpec round;
+    /// The store lets in only connections that an agent confirms. Of use where agents have to
+    /// prove that they know the job's secret.
+    bool confirm_clients = false;
+    /// The store's other clients than those of this process come through tunnels. Needs `security`.
+    bool tunnels_only = false;
+    /// A failure in words, for the other workers of its round.
+    std::function<std::string(const Failure& failure)> loss_text;
+    /// Agents of other processes have to encrypt, with the same key; nullptr: they must not.
+    std::shared_ptr<const Security> security;
+    /// The secret of `security`, which only this user's processes can open: for agents that ask for
+    /// it. Empty: they have it.
+    std::string sealed_secret;
+    /// The session of this process's agent, where it connects as the others do; else empty.
+    std::string resident;
+    /// The state that earlier masters left; nullopt: the master is not elected.
+    std::optional<JobState> inherited;
+    /// An elected one leaves the state to the next; recorded() follows.
+    std::function<void(const JobState& state)> record;
+  };
+
+  /// Listens on those of `addresses` that are this host's; port 0 takes a free one, the same for
+  /// all. Errors: as Listener::listen.
+  static Result<std::unique_ptr<Server>> listen(
+      boost::asio::any_io_executor executor,
+      const std::vector<boost::asio::ip::tcp::endpoint>& addresses, Options options);
+
+  /// Where it listens first.
+  boost::asio::ip::tcp::endpoint address() const { return listener_.address(); }
+
+  /// A line to this server for the agent of its own process. It ends with the server only.
+  std::unique_ptr<AgentsEnd> connect(AgentsEnd::Hooks hooks);
+
+  /// A client of the store that may be let in, of this process's node; `received` was read already.
+  void adopt_client(boost::asio::ip::tcp::socket socket, std::string_view received,
+                    store::Guest guest) {
+    store_.adopt(std::move(socket), received, std::move(guest));
+  }
+
+  /// The state that `record` was given last is safe: what rests on it is announced.
+  void recorded() { perform(sessions_.recorded()); }
+
+  /// As agents see it: Welcome::master.
+  const std::string& name() const { return sessions_.name(); }
+
+  /// Whether the job is over, or was stopped by an inquiry.
+  bool is_ending() const { return sessions_.is_ending(); }
+
+  /// Calls `settled` when the job is over or was stopped, and every agent has acknowledged that, or
+  /// is lost.
+  void when_settled(std::function<void()> settled);
+
+  /// How the job ended; nullopt: it has not.
+  const std::optional<Ending>& ending() const { return sessions_.round().ending(); }
+
+  /// Calls `changed` each time that a round begins (`runs`), after which only spares wait, or ends.
+  void when_round_changes(std::function<void(bool runs)> changed) {
+    round_changed_ = std::move(changed);
+  }
+
+  /// As ServerSessions::waiting_for.
+  std::string waiting_for() { return sessions_.waiting_for(BootClock::now()); }
+
+  /// The addresses of the agents that are connected, but for that of this process.
+  std::vector<std::string> agent_addresses() const;
+
+ private:
+  using Tcp = boost::asio::ip::tcp;
+
+  Server(boost::asio::any_io_executor executor, Options options);
+
+  /// An agent's connection, as far as this process holds it.
+  struct Connection {
+    store::Guest guest;
+    std::unique_ptr<ControlConnection> channel;  ///< nullptr: it is `own`
+    std::unique_ptr<ServersEnd> own{};           ///< of the agent in this process
+    std::string address{};  ///< without a zone; empty: of the agent in this process
+    bool is_agent = false;  ///< of this job; else perhaps a stranger's
+    std::string unheard{};  ///< the body of a frame of a stranger, which waits for its turn
+  };
+
+  void add_connection(StreamSocket socket, std::string address, std::string_view received,
+                      int version, store::Guest guest, std::unique_ptr<SecureChannel> secure);
+
+  void on_frame(ConnectionId id, std::string_view body);
+  void hear_next_later();
+  void hear_next();
+
+  void perform(const ServerActions& actions);
+  void perform(const server_action::Send& send);
+  void perform(const server_action::Identified& identified);
+  void perform(const server_action::Close& close);
+  void perform(const server_action::Owned& owned) { door_.answered(owned.connection, owned.ours); }
+  void perform(const server_action::EmptyStore&);
+  void perform(const server_action::NotifyWorkers& notify) {
+    store_.notify_failure(notify.sentence);
+  }
+  void perform(const server_action::Warn& warn);
+  void perform(const server_action::Record& record) { record_(record.state); }
+  Listener::Hooks listener_hooks();
+  void take_client(Tcp::socket socket, std::string_view received, store::Guest guest);
+  void ask_owners(ConnectionId line, const std::vector<SocketEnds>& connections);
+  void report_if_settled();
+  void report_round();
+
+  boost::asio::any_io_executor executor_;
+  const bool has_secret_;
+  const bool tunnels_only_;
+  ServerSessions sessions_;
+  store::Server store_;
+  std::unordered_map<ConnectionId, Connection> connections_;
+  ConnectionId last_connection_ = 0;
+  std::deque<ConnectionId> strangers_;          ///< with a frame that is unheard, in turn
+  std::shared_ptr<const Reply> encoded_reply_;  ///< the last one sent, as many may get the same
+  std::string encoded_;                         ///< its frame
+  std::function<void(const JobState& state)> record_;
+  std::function<void()> settled_;
+  std::function<void(bool runs)> round_changed_;
+  bool runs_round_ = false;  ///< as it was reported
+  BootTimer timer_;
+  log::LimitedLog log_;
+  log::LimitedLog store_log_;
+  StoreDoor door_;
+  TunnelEnds tunnels_;
+  Listener listener_;
+  std::shared_ptr<char> alive_ = std::make_shared<char>();
+};
+
+}  // namespace ddprun::rendezvous

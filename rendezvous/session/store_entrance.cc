@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/session/store_entrance.h"
+
+#include <chrono>
+#include <utility>
+
+#include "base/log.h"
+#include "rendezvous/access/tunnel_end.h"
+#include "rendezvous/session/agent_session.h"
+#include "rendezvous/session/server.h"
+
+namespace ddprun::rendezvous {
+namespace {
+
+namespace asio = boost::asio;
+
+constexpr std::chrono::milliseconds kTunnelPause{500};  // between two attempts to reach the master
+
+}  // namespace
+
+StoreEntrance::StoreEntrance(asio::any_io_executor executor, Options options)
+    : executor_(std::move(executor)),
+      options_(std::move(options)),
+      door_(executor_, StoreGuests::own_user, {},
+            {[this](Socket socket, std::string_view received, store::Guest guest) {
+               admit(std::move(socket), received, std::move(guest));
+             },
+             [](ConnectionId, const auto&) {}}),
+      listener_(executor_, nullptr, listener_hooks()),
+      dialer_(executor_, {}, options_.local, dialer_hooks()),
+      pause_(executor_) {}
+
+Listener::Hooks StoreEntrance::listener_hooks() {
+  return {[this](Socket& socket) { return door_.turns_away(socket); },
+          [](Socket, std::string_view, int, store::Guest, std::unique_ptr<SecureChannel>) {},
+          [this](Socket socket, std::string_view received, store::Guest guest) {
+            door_.arrived(std::move(socket), received, std::move(guest));
+          },
+          [](Socket, std::string_view, store::Guest, std::unique_ptr<SecureChannel>) {},
+          [](const asio::ip::address&, const std::string&) {}};
+}
+
+Dialer::Hooks StoreEntrance::dialer_hooks() {
+  return {[this](Socket socket) { on_dialed(std::move(socket)); },
+          [this](const Error& error) {
+            log::debug("store: no tunnel to " + master_.text() + ": " + error.message);
+            dial_later();
+          }};
+}
+
+Result<> StoreEntrance::open() {
+  return listener_.listen({{asio::ip::address_v4::loopback(), 0}});
+}
+
+Endpoint StoreEntrance::address() const {
+  const auto address = listener_.address();
+  return {address.address().to_string(), address.port()};
+}
+
+void StoreEntrance::begin_round() {
+  waiting_.clear();
+  door_.clear();
+  line_.reset();
+  is_proven_ = false;
+  dialer_.cancel();
+  pause_.cancel();
+  dials_ = false;
+}
+
+void StoreEntrance::admit(Socket socket, std::string_view received, store::Guest guest) {
+  if (Server* const server = options_.hosted()) {
+    return server->adopt_client(std::move(socket), received, std::move(guest));
+  }
+  guest.is_client();
+  if (is_proven_) return line_->carry(std::move(socket), received, std::move(guest));
+  const std::uint64_t number = ++last_;
+  guest.on_eviction([this, number] { waiting_.erase(number); });
+  waiting_.try_emplace(number, Visitor{std::move(socket), std::string(received), std::move(guest)});
+  if (!dials_ && !line_) dial();
+}
+
+void StoreEntrance::dial() {
+  dials_ = true;
+  master_ = options_.master();
+  dialer_.set_endpoint(master_);
+  dialer_.dial(AgentSession::kDialLimit);
+}
+
+void StoreEntrance::dial_later() {
+  pause_.expires_after(kTunnelPause);
+  pause_.async_wait([this](boost::system::error_code cancelled) {
+    if (cancelled) return;
+    dials_ = false;
+    if (!waiting_.empty() && !line_) dial();
+  });
+}
+
+void StoreEntrance::on_dialed(Socket socket) {
+  dials_ = false;
+  probe_when_idle(socket);
+  auto secure = std::make_unique<SecureChannel>(options_.security(), SecureChannel::Role::agent);
+  line_ = std::make_unique<TunnelLine>(
+      std::move(socket), "", std::move(secure),
+      TunnelLine::Hooks{nullptr, [this](const Error& error) { on_lost(error); },
+                        [this] { on_proven(); }});
+  line_->greet(tunnel_greeting());
+}
+
+void StoreEntrance::on_proven() {
+  is_proven_ = true;
+  for (auto& [number, visitor] : std::exchange(waiting_, {})) {
+    line_->carry(std::move(visitor.socket), visitor.received, std::move(visitor.guest));
+  }
+}
+
+void StoreEntrance::on_lost(const Error& error) {
+  if (line_->count() > 0) {
+    log::warning("store: the tunnel to " + master_.text() + " is lost (" + error.message +
+                 "): " + std::to_string(line_->count()) + " connections of workers are closed");
+  }
+  line_.reset();
+  if (std::exchange(is_proven_, false)) return;
+  log::debug("store: no tunnel to " + master_.text() + ": " + error.message);
+  dials_ = true;
+  dial_later();
+}
+
+}  // namespace ddprun::rendezvous

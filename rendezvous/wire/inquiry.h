@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "rendezvous/node.h"
+#include "rendezvous/wire/fields.h"
+
+// Questions of agents to each other through the master, while a user asks one of them about the
+// job. None is counted or repeated: an agent that gets no answer asks again, or says so. It has
+// only a few questions open at a time, so that no line is full of answers. Pure.
+
+namespace ddprun::rendezvous {
+
+/// The longest question, and the longest answer, in bytes. An answer has no control characters:
+/// compact JSON has none.
+inline constexpr size_t kMaxQuestion = 256;
+inline constexpr size_t kMaxAnswer = 48 * 1024;
+
+/// The most nodes in one list.
+inline constexpr size_t kMaxListed = 500;
+
+/// Asks the master for the nodes whose id is above `after`.
+struct ListNodes {
+  NodeId after = 0;
+};
+
+/// A node as the master knows it.
+struct ListedNode {
+  NodeId id = 0;
+  std::string host;
+  std::string state;   ///< of NodeState, in words
+  int node_rank = -1;  ///< -1: it was in no round
+  int first_rank = 0;
+  int local_size = 1;
+  double silent = 0;       ///< seconds since the master heard of it
+  bool connected = false;  ///< it can be asked
+};
+
+struct NodeList {
+  NodeId after = 0;  ///< of the question
+  std::vector<ListedNode> nodes;
+  bool more = false;    ///< there are nodes with higher ids
+  std::string waiting;  ///< what the job waits for; empty while a round runs
+};
+
+/// To the master: asks a node.
+struct Inquire {
+  std::uint64_t number = 0;  ///< the asker's, for the answer
+  NodeId node = 0;
+  std::string question;
+};
+
+/// To a node: a question of the agent `asker`.
+struct Inquired {
+  NodeId asker = 0;
+  std::uint64_t number = 0;
+  std::string question;
+};
+
+/// To the master: the answer.
+struct Inform {
+  NodeId asker = 0;
+  std::uint64_t number = 0;
+  std::string answer;
+};
+
+/// To the asker. The master vouches for the node; what the answer says is the node's word.
+struct Informed {
+  std::uint64_t number = 0;
+  NodeId node = 0;
+  std::string answer;  ///< empty: the node cannot be asked
+};
+
+/// To the master: the whole job is to stop, as if each ddprun had got SIGTERM. To each agent: the
+/// same; one that has no line then gets it when it is back.
+struct StopJob {};
+
+/// In both directions.
+using Inquiry = std::variant<ListNodes, NodeList, Inquire, Inquired, Inform, Informed, StopJob>;
+
+/// The name of a message on the wire.
+std::string type_of(const Inquiry& inquiry);
+
+/// With its "type".
+nlohmann::json json_of(const Inquiry& inquiry);
+
+/// Whether `type` is one of these messages.
+bool is_inquiry(const std::string& type);
+
+/// The message of that type. What is wrong is remembered by `fields`.
+Inquiry inquiry_in(Fields& fields, const std::string& type);
+
+/// An answer that may be sent: `answer` itself, or empty if it is too long or has control
+/// characters.
+std::string answer_to_send(std::string answer);
+
+/// The name of a state, for a list.
+std::string state_text(NodeState state);
+
+}  // namespace ddprun::rendezvous

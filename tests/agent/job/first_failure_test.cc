@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/job/first_failure.h"
+
+#include <string>
+
+#include "tests/catch.h"
+
+namespace ddprun::agent {
+namespace {
+
+rendezvous::Failure failed(int rank, const std::string& stderr_tail) {
+  rendezvous::Failure failure;
+  failure.rank = rank;
+  failure.pid = 100 + rank;
+  failure.wait_status = 1 << 8;
+  failure.stderr_tail = stderr_tail;
+  return failure;
+}
+
+rendezvous::Failure lost_peer(int rank) {
+  return failed(rank, "what():  all_reduce failed: lost rank 2\n");
+}
+
+rendezvous::Failure own_cause(int rank) {
+  return failed(rank, "loss is nan\n");
+}
+
+int rank_of(const std::optional<rendezvous::Failure>& reported) {
+  return reported ? reported->rank : -1;
+}
+
+TEST_CASE("the first failure with a cause of its own is reported, and no other") {
+  FirstFailure failures;
+  CHECK(failures.ended() == 0);
+  CHECK(rank_of(failures.examined(0, own_cause(3))) == 3);
+  CHECK(failures.ended() == 1);
+  CHECK(rank_of(failures.examined(1, own_cause(4))) == -1);
+  CHECK(rank_of(failures.give_up()) == -1);
+}
+
+TEST_CASE("a failure that speaks of a lost peer waits for one that does not") {
+  FirstFailure failures;
+  CHECK_FALSE(failures.waits_for_cause());
+  failures.ended();
+  CHECK_FALSE(failures.waits_for_cause());
+  CHECK(rank_of(failures.examined(0, lost_peer(0))) == -1);
+  CHECK(failures.waits_for_cause());
+  failures.ended();
+  CHECK(rank_of(failures.examined(1, lost_peer(1))) == -1);
+  failures.ended();
+  CHECK(rank_of(failures.examined(2, own_cause(2))) == 2);
+  CHECK_FALSE(failures.waits_for_cause());
+}
+
+TEST_CASE("if none has a cause of its own, the first that ended is reported") {
+  FirstFailure failures;
+  failures.ended();
+  failures.ended();
+  CHECK(rank_of(failures.examined(1, lost_peer(1))) == -1);
+  CHECK_FALSE(failures.waits_for_cause());  // for the files of the first
+  CHECK(rank_of(failures.examined(0, lost_peer(0))) == -1);
+  CHECK(rank_of(failures.give_up()) == 0);
+  CHECK(rank_of(failures.give_up()) == -1);
+  failures.ended();
+  CHECK(rank_of(failures.examined(2, own_cause(2))) == -1);
+}
+
+TEST_CASE("the order is that of the ends, not that of the files that were read") {
+  FirstFailure failures;
+  failures.ended();
+  failures.ended();
+  CHECK(rank_of(failures.examined(1, own_cause(1))) == -1);
+  CHECK(rank_of(failures.examined(0, own_cause(0))) == 0);
+  failures.clear();
+  failures.ended();
+  failures.ended();
+  CHECK(rank_of(failures.examined(1, own_cause(1))) == -1);
+  CHECK(rank_of(failures.examined(0, lost_peer(0))) == 1);
+}
+
+}  // namespace
+}  // namespace ddprun::agent

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/access/store_gate.h"
+
+#include <malloc.h>
+
+#include "tests/catch.h"
+
+using namespace ddprun;
+using namespace ddprun::rendezvous;
+using namespace std::chrono_literals;
+
+namespace {
+
+using Kind = SocketOwner::Kind;
+
+SocketEnds ends(const std::string& from, std::uint16_t port = 40'000) {
+  return {from, port, "10.0.0.1", 29'500};
+}
+
+/// A gate, and what it does in words.
+struct Gate {
+  StoreGate gate{30s};
+  StoreGate::Time now{};
+
+  static std::string words(const StoreGate::Actions& actions) {
+    std::string text;
+    for (const auto& action : actions) {
+      if (const auto* admit = std::get_if<StoreGate::Admit>(&action)) {
+        text += "admit " + std::to_string(admit->connection) + ". ";
+      } else if (const auto* refuse = std::get_if<StoreGate::Refuse>(&action)) {
+        text += "refuse " + std::to_string(refuse->connection) + ": " + refuse->reason + ". ";
+      } else {
+        const auto& ask = std::get<StoreGate::Ask>(action);
+        text += "ask line " + std::to_string(ask.line) + ":";
+        for (const auto& connection : ask.connections) {
+          text += " " + std::to_string(connection.from_port);
+        }
+        text += ". ";
+      }
+    }
+    return text;
+  }
+
+  std::string arrived(StoreGate::Number number, const std::string& from) {
+    return words(gate.arrived(number, ends(from, static_cast<std::uint16_t>(number))));
+  }
+  std::string opened(ConnectionId line, const std::string& address,
+                     const std::vector<std::string>& told = {}) {
+    return words(gate.line_opened(line, address, told));
+  }
+  std::string closed(ConnectionId line) { return words(gate.line_closed(line, now)); }
+  std::string answered(ConnectionId line, const std::vector<bool>& ours) {
+    return words(gate.answered(line, ours));
+  }
+  std::string after(std::chrono::seconds time) {
+    now += time;
+    return words(gate.tick(now));
+  }
+};
+
+/// That malloc has given out; of a sanitizer's own nothing is known.
+std::size_t allocated() {
+  const auto all = mallinfo2();
+  return all.uordblks + all.hblkhd;
+}
+
+}  // namespace
+
+TEST_CASE("one node lets in its own user") {
+  const auto at_loopback = [](Kind owner) { return entry(StoreGuests::own_user, true, owner); };
+  CHECK(at_loopback(Kind::ours) == Entry::admit);
+  CHECK(at_loopback(Kind::foreign) == Entry::refuse);
+  CHECK(at_loopback(Kind::none) == Entry::refuse);
+  CHECK(at_loopback(Kind::unknown) == Entry::admit);
+
+  CHECK(entry(StoreGuests::own_user, false, Kind::none) == Entry::admit);
+}
+
+TEST_CASE("several nodes with a secret ask those at the connection's address") {
+  const auto with_secret = [](bool is_from_here, Kind owner) {
+    return entry(StoreGuests::nodes_only, is_from_here, owner);
+  };
+  CHECK(with_secret(true, Kind::ours) == Entry::admit);
+  CHECK(with_secret(true, Kind::foreign) == Entry::ask);
+  CHECK(with_secret(false, Kind::none) == Entry::ask);
+  CHECK(with_secret(false, Kind::unknown) == Entry::ask);
+  CHECK(with_secret(true, Kind::unknown) == Entry::admit);
+  CHECK(entry(StoreGuests::everyone, false, Kind::foreign) == Entry::admit);
+}
+
+TEST_CASE("a connection is let in when the node at its address says that it is its user's") {
+  Gate gate;
+  CHECK(gate.opened(1, "10.0.0.2").empty());
+  CHECK(gate.arrived(7, "10.0.0.2") == "ask line 1: 7. ");
+  CHECK(gate.answered(1, {true}) == "admit 7. ");
+  CHECK(gate.arrived(8, "10.0.0.2") == "ask line 1: 8. ");
+  CHECK(gate.answered(1, {false}) ==
+        "refuse 8: no process of the job's user there has this connection. ");
+  CHECK(gate.arrived(9, "10.0.0.3") == "refuse 9: no node of the job is at that address. ");
+}
+
+TEST_CASE("connections that come while a question is open are one question") {
+  Gate gate;
+  gate.opened(1, "10.0.0.2");
+  CHECK(gate.arrived(1, "10.0.0.2") == "ask line 1: 1. ");
+  for (StoreGate::Number number = 2; number <= 4; ++number) {
+    CHECK(gate.arrived(number, "10.0.0.2").empty());
+  }
+  gate.gate.left(3);
+  CHECK(gate.answered(1, {true}) == "admit 1. ask line 1: 2 4. ");
+  CHECK(gate.answered(1, {true, true}) == "admit 2. admit 4. ");
+}
+
+TEST_CASE("a question has a limited length") {
+  Gate gate;
+  gate.opened(1, "10.0.0.2");
+  for (StoreGate::Number number = 0; number <= StoreGate::kMostAsked + 1; ++number) {
+    gate.arrived(number, "10.0.0.2");
+  }
+  const auto second = gate.gate.answered(1, {true});
+  REQUIRE(second.size() == 2);
+  CHECK(std::get<StoreGate::Ask>(second[1]).connections.size() == StoreGate::kMostAsked);
+  const auto third = gate.gate.answered(1, std::vector<bool>(StoreGate::kMostAsked, true));
+  REQUIRE(third.size() == StoreGate::kMostAsked + 1);
+  CHECK(std::get<StoreGate::Ask>(third.back()).connections.size() == 1);
+}
+
+TEST_CASE("of several nodes at one address one has to confirm, and all have to deny") {
+  Gate gate;
+  gate.opened(1, "10.0.0.2");
+  gate.opened(2, "10.0.0.2");
+  CHECK(gate.arrived(7, "10.0.0.2") == "ask line 1: 7. ask line 2: 7. ");
+  CHECK(gate.answered(1, {false}).empty());
+  CHECK(gate.answered(2, {true}) == "admit 7. ");
+  CHECK(gate.arrived(8, "10.0.0.2") == "ask line 1: 8. ask line 2: 8. ");
+  CHECK(gate.answered(2, {true}) == "admit 8. ");
+  CHECK(gate.answered(1, {true}).empty());
+}
+
+TEST_CASE("an answer of another length denies, and one without a question is nothing") {
+  Gate gate;
+  gate.opened(1, "10.0.0.2");
+  CHECK(gate.answered(1, {true}).empty());
+  CHECK(gate.answered(2, {true}).empty());
+  gate.arrived(7, "10.0.0.2");
+  CHECK(gate.answered(1, {true, true}) ==
+        "refuse 7: no process of the job's user there has this connection. ");
+}
+
+TEST_CASE("a node whose line is lost is waited for, and asked again") {
+  Gate gate;
+  gate.opened(1, "10.0.0.2");
+  gate.arrived(7, "10.0.0.2");
+  CHECK(gate.closed(1).empty());
+  CHECK(gate.arrived(8, "10.0.0.2").empty());
+  CHECK(gate.after(29s).empty());
+  CHECK(gate.opened(2, "10.0.0.2") == "ask line 2: 7 8. ");
+  CHECK(gate.answered(1, {true, true}).empty());
+  CHECK(gate.answered(2, {true, true}) == "admit 7. admit 8. ");
+  CHECK_FALSE(gate.gate.deadline());
+}
+
+TEST_CASE("a node that does not come back is not waited for any longer") {
+  Gate gate;
+  gate.opened(1, "10.0.0.2");
+  gate.arrived(7, "10.0.0.2");
+  gate.closed(1);
+  REQUIRE(gate.gate.deadline() == gate.now + 30s);
+  CHECK(gate.after(30s) == "refuse 7: no node of the job is at that address. ");
+  CHECK(gate.arrived(8, "10.0.0.2") == "refuse 8: no node of the job is at that address. ");
+}
+
+TEST_CASE("another node at the address cannot deny for one whose line is lost") {
+  Gate gate;
+  gate.opened(1, "10.0.0.2");
+  gate.opened(2, "10.0.0.2");
+  gate.closed(1);
+  gate.arrived(7, "10.0.0.2");
+  CHECK(gate.answered(2, {false}).empty());
+  CHECK(gate.opened(3, "10.0.0.2") == "ask line 3: 7. ");
+  CHECK(gate.answered(3, {true}) == "admit 7. ");
+}
+
+TEST_CASE("those that come and go while a node owes an answer take no memory") {
+  Gate gate;
+  gate.opened(1, "10.0.0.2");
+  CHECK(gate.arrived(1, "10.0.0.2") == "ask line 1: 1. ");
+  const std::size_t before = allocated();
+  for (StoreGate::Number number = 2; number < 300'000; ++number) {
+    gate.gate.arrived(number, ends("10.0.0.2"));
+    gate.gate.left(number);
+  }
+  CHECK(allocated() < before + (1 << 20));
+  CHECK(gate.answered(1, {true}) == "admit 1. ");
+}
+
+TEST_CASE("what was closed or cleared while it waited is forgotten") {
+  Gate gate;
+  gate.opened(1, "10.0.0.2");
+  gate.arrived(7, "10.0.0.2");
+  gate.gate.left(7);
+  CHECK(gate.answered(1, {true}).empty());
+  gate.arrived(8, "10.0.0.2");
+  gate.gate.clear();
+  CHECK(gate.answered(1, {true}).empty());
+  gate.closed(1);
+  CHECK(gate.after(30s).empty());
+}
+
+TEST_CASE("a node is asked about all addresses that it tells, once") {
+  Gate gate;
+  gate.opened(1, "10.0.0.2", {"10.0.0.2", "10.1.0.2", "10.1.0.2", "fe80::2"});
+  CHECK(gate.arrived(7, "10.0.0.2") == "ask line 1: 7. ");
+  CHECK(gate.answered(1, {true}) == "admit 7. ");
+  CHECK(gate.arrived(8, "10.1.0.2") == "ask line 1: 8. ");
+  CHECK(gate.answered(1, {true}) == "admit 8. ");
+  CHECK(gate.arrived(9, "fe80::2") == "ask line 1: 9. ");
+  CHECK(gate.answered(1, {false}) ==
+        "refuse 9: no process of the job's user there has this connection. ");
+  CHECK(gate.arrived(10, "10.1.0.3") == "refuse 10: no node of the job is at that address. ");
+}
+
+TEST_CASE("a node that tells another one's address changes nothing for that one's workers") {
+  Gate gate;
+  gate.opened(1, "10.0.0.2", {});
+  gate.opened(2, "10.0.0.3", {"10.0.0.2"});
+  CHECK(gate.arrived(7, "10.0.0.2") == "ask line 1: 7. ask line 2: 7. ");
+  CHECK(gate.answered(2, {false}).empty());
+  CHECK(gate.answered(1, {true}) == "admit 7. ");
+  CHECK(gate.arrived(8, "10.0.0.2") == "ask line 1: 8. ask line 2: 8. ");
+  CHECK(gate.answered(1, {true}) == "admit 8. ");  // whether line 2 ever answers or not
+}
+
+TEST_CASE(
+    "of the many nodes that tell one address some are asked, and each that has it as its own") {
+  Gate gate;
+  constexpr ConnectionId kNodes = 3 * StoreGate::kMostTold;
+  for (ConnectionId line = 1; line <= kNodes; ++line) {
+    gate.opened(line, "10.0.0." + std::to_string(line), {"172.17.0.1"});
+  }
+  gate.opened(kNodes + 1, "172.17.0.1");
+  const auto asked = gate.gate.arrived(7, ends("172.17.0.1", 7));
+  CHECK(asked.size() == StoreGate::kMostTold + 1);
+  CHECK(std::get<StoreGate::Ask>(asked.front()).line == kNodes + 1);
+}
+
+TEST_CASE(
+    "a connection that waits for a node is asked about when one that tells its address comes") {
+  Gate gate;
+  gate.opened(1, "10.0.0.2", {"10.1.0.2"});
+  gate.closed(1);
+  CHECK(gate.arrived(7, "10.1.0.2").empty());
+  CHECK(gate.opened(2, "10.0.0.2", {"10.1.0.2"}) == "ask line 2: 7. ");
+  CHECK(gate.answered(2, {true}) == "admit 7. ");
+  CHECK(gate.arrived(8, "10.1.0.3") == "refuse 8: no node of the job is at that address. ");
+}
+
+TEST_CASE("a node that is back is not taken for another one behind the same address") {
+  Gate gate;
+  gate.opened(1, "10.0.0.2", {"192.168.0.1"});
+  gate.opened(2, "10.0.0.2", {"192.168.0.2"});
+  gate.closed(1);
+  gate.closed(2);
+  gate.opened(3, "10.0.0.2", {"192.168.0.2"});
+  CHECK(gate.arrived(7, "192.168.0.1").empty());
+  CHECK(gate.opened(4, "10.0.0.2", {"192.168.0.1"}) == "ask line 4: 7. ");
+}
+
+TEST_CASE("when a node is not back in time those at all of its addresses are refused") {
+  Gate gate;
+  gate.opened(1, "10.0.0.2", {"10.1.0.2"});
+  gate.closed(1);
+  CHECK(gate.arrived(7, "10.1.0.2").empty());
+  CHECK(gate.arrived(8, "10.0.0.2").empty());
+  const std::string refused = gate.after(30s);
+  CHECK(refused.find("refuse 7: no node") != std::string::npos);
+  CHECK(refused.find("refuse 8: no node") != std::string::npos);
+  CHECK(gate.arrived(9, "10.1.0.2") == "refuse 9: no node of the job is at that address. ");
+}

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/blame/suspect.h"
+
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "tests/catch.h"
+
+namespace ddprun::rendezvous {
+namespace {
+
+using Kind = WorkerPlace::Kind;
+
+/// Ranks 0 to `ranks` - 1 on a node of each of these hosts, as many on each.
+class Job {
+ public:
+  explicit Job(int ranks, std::vector<std::string> hosts = {"gpu-01"})
+      : hosts_(std::move(hosts)), size_(ranks / static_cast<int>(hosts_.size())) {
+    nodes_.resize(hosts_.size());
+  }
+
+  Job& failed(int rank, bool consequence) {
+    node_of(rank).victims.push_back({rank, "exit 1", consequence});
+    return *this;
+  }
+
+  Job& timed_out(int rank) { return failed(rank, true); }
+
+  Job& at(const std::vector<int>& ranks, Kind kind, const std::string& what, double still = 0) {
+    for (const int rank : ranks) node_of(rank).places.push_back({{rank}, kind, what, still});
+    return *this;
+  }
+
+  Job& waiting(const std::vector<int>& ranks) {
+    return at(ranks, Kind::waiting, "waiting (futex)", 1800);
+  }
+
+  Job& asleep(const std::vector<int>& ranks, double still = 612) {
+    return at(ranks, Kind::elsewhere, "asleep (clock_nanosleep)", still);
+  }
+
+  /// In a call of the group, or after it if `open` is 0.
+  Job& calls(const std::vector<int>& ranks, std::uint64_t begun, std::uint64_t open,
+             const std::string& shown, std::uint64_t group = 1) {
+    for (const int rank : ranks) node_of(rank).calls.push_back({group, begun, open, shown, {rank}});
+    return *this;
+  }
+
+  std::string suspect() const { return seen().text(); }
+
+  Suspect seen() const {
+    Suspect suspect;
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      suspect.add(nodes_[i], hosts_[i], static_cast<int>(i) * size_, size_);
+    }
+    return suspect;
+  }
+
+ private:
+  WorkerExits& node_of(int rank) { return nodes_[static_cast<size_t>(rank / size_)]; }
+
+  std::vector<std::string> hosts_;
+  std::vector<WorkerExits> nodes_;
+  int size_;
+};
+
+std::vector<int> from_to(int first, int last) {
+  std::vector<int> ranks(static_cast<size_t>(last - first + 1));
+  std::iota(ranks.begin(), ranks.end(), first);
+  return ranks;
+}
+
+TEST_CASE("the rank that is in no collective while the others wait is the suspect") {
+  CHECK(Job(3).timed_out(0).asleep({1}).waiting({2}).suspect() ==
+        "rank 1 (gpu-01) is the likely cause: asleep (clock_nanosleep) for 10 min, while ranks 0, "
+        "2 waited");
+  CHECK(Job(2).timed_out(0).asleep({1}, 11.5).suspect() ==
+        "rank 1 (gpu-01) is the likely cause: asleep (clock_nanosleep) for 11.5 s, while rank 0 "
+        "waited");
+}
+
+TEST_CASE("a suspect is found and named on another node") {
+  Job job(8, {"gpu-01", "gpu-02"});
+  job.timed_out(0).waiting(from_to(1, 6));
+  job.at({7}, Kind::elsewhere, "in uninterruptible sleep (state D, a disk or device)", 33);
+  CHECK(job.suspect() ==
+        "rank 7 (gpu-02) is the likely cause: in uninterruptible sleep (state D, a disk or device) "
+        "for 33 s, while ranks 0-6 waited");
+}
+
+TEST_CASE("all ranks of a node can be the suspects") {
+  Job job(12, {"gpu-01", "gpu-02", "gpu-03"});
+  job.timed_out(0).waiting(from_to(1, 7)).asleep({8, 9}, 40).asleep({10, 11}, 30);
+  CHECK(job.suspect() ==
+        "ranks 8-11 (gpu-03) are the likely cause: asleep (clock_nanosleep) for 30 s, while ranks "
+        "0-7 waited");
+}
+
+TEST_CASE("a rank that a signal has stopped is the suspect, whatever the others do") {
+  Job job(4, {"gpu-01", "gpu-02"});
+  job.timed_out(3).asleep({0}).at({1}, Kind::busy, "busy on a CPU");
+  job.at({2}, Kind::stopped, "stopped by a signal (state T)", 70);
+  CHECK(job.suspect() ==
+        "rank 2 (gpu-02) is the likely cause: stopped by a signal (state T) for 70 s, while rank 3 "
+        "waited");
+}
+
+TEST_CASE("a small group in no collective is named before a larger one") {
+  Job job(8);
+  job.timed_out(0).waiting({1, 2, 3, 4}).at({5, 6}, Kind::elsewhere, "waiting for a child", 20);
+  CHECK(job.asleep({7}).suspect().starts_with("rank 7 "));
+}
+
+TEST_CASE("where stacks are known, the rank whose stack shows no collective is the suspect") {
+  Job job(8, {"gpu-01", "gpu-02"});
+  job.timed_out(0).at(from_to(1, 6), Kind::collective, "in all_reduce (train.py:88)", 700);
+  job.at({7}, Kind::outside, "in load_batch (data.py:41)", 712);
+  CHECK(job.suspect() ==
+        "rank 7 (gpu-02) is the likely cause: in load_batch (data.py:41) for 11 min, while ranks "
+        "0-6 waited in all_reduce (train.py:88)");
+  // One in another collective waits for the suspect, too.
+  job.at({6}, Kind::collective, "in barrier (train.py:90)", 700);
+  CHECK(job.suspect().ends_with("while ranks 0-6 waited"));
+}
+
+TEST_CASE("the rank that waits in another collective than all others is the suspect") {
+  const auto told = [](Job job, const std::vector<int>& ranks, const std::string& what) {
+    for (const int rank : ranks) job.timed_out(rank);
+    return job.at(ranks, Kind::collective, what);
+  };
+  const Job reduce = told(Job(4, {"gpu-01", "gpu-02"}), {0, 1, 2}, "in all_reduce (train.py:88)");
+  CHECK(told(reduce, {3}, "in barrier (train.py:90)").suspect() ==
+        "rank 3 (gpu-02) is the likely cause: in barrier (train.py:90), while ranks 0-2 waited in "
+        "all_reduce (train.py:88)");
+  const Job lines =
+      told(told(Job(4), {0}, "in all_reduce (a.py:7)"), {1, 2}, "in all_reduce (a.py:9)");
+  CHECK(told(lines, {3}, "in barrier (a.py:5)").suspect() ==
+        "rank 3 (gpu-01) is the likely cause: in barrier (a.py:5), while ranks 0-2 waited");
+  const std::string nobody;
+  // Where one collective is on two lines; where a message may be for a rank of another group.
+  CHECK(told(reduce, {3}, "in all_reduce (train.py:90)").suspect() == nobody);
+  CHECK(told(reduce, {3}, "in recv (train.py:90)").suspect() == nobody);
+  CHECK(told(reduce, {3}, "in batch_isend_irecv (train.py:90)").suspect() == nobody);
+  // Two against two, one against one, three collectives, and one that does not tell.
+  const Job half = told(Job(4), {0, 1}, "in all_reduce (train.py:88)");
+  CHECK(told(half, {2, 3}, "in barrier (train.py:90)").suspect() == nobody);
+  CHECK(told(told(Job(2), {0}, "in all_reduce (a.py:1)"), {1}, "in barrier (a.py:2)").suspect() ==
+        nobody);
+  CHECK(told(told(half, {2}, "in barrier (a.py:1)"), {3}, "in gather (a.py:2)").suspect() ==
+        nobody);
+  CHECK(told(half, {2}, "in barrier (a.py:1)").timed_out(3).suspect() == nobody);
+  CHECK(told(half, {2}, "in barrier (a.py:1)").suspect() == nobody);
+}
+
+TEST_CASE("a stack without a known collective tells nothing alone") {
+  const auto outside = [](Job job, const std::vector<int>& ranks, const std::string& what) {
+    return job.at(ranks, Kind::outside, what, 900);
+  };
+  CHECK(outside(Job(2).timed_out(0), {1}, "in train (train.py:88)").suspect().empty());
+  CHECK(outside(Job(8).timed_out(0), from_to(1, 7), "in train (train.py:88)").suspect().empty());
+  Job job = outside(Job(8).timed_out(0), from_to(1, 6), "in train (train.py:88)");
+  CHECK(outside(job, {7}, "in load_batch (data.py:41)").suspect().empty());
+}
+
+TEST_CASE("nobody is named without a suspect") {
+  const std::string nobody;
+  CHECK(Job(4).suspect() == nobody);
+  CHECK(Job(1).timed_out(0).suspect() == nobody);
+  // A failure of its own: as the first, or soon after one that waited for it.
+  CHECK(Job(3).failed(0, false).asleep({1}).waiting({2}).suspect() == nobody);
+  CHECK(Job(4).timed_out(0).failed(3, false).asleep({1}).waiting({2}).suspect() == nobody);
+  Job on_other_node(4, {"gpu-01", "gpu-02"});
+  CHECK(on_other_node.timed_out(0).asleep({1}).failed(3, false).suspect() == nobody);
+  // All do the same: wait, sleep, spin, or fail.
+  CHECK(Job(8).timed_out(0).waiting(from_to(1, 7)).suspect() == nobody);
+  CHECK(Job(8).timed_out(0).asleep(from_to(1, 7)).suspect() == nobody);
+  CHECK(Job(8).timed_out(0).at(from_to(1, 7), Kind::busy, "busy on a CPU").suspect() == nobody);
+  CHECK(Job(3).timed_out(0).timed_out(1).timed_out(2).suspect() == nobody);
+  CHECK(Job(8).timed_out(0).at(from_to(1, 7), Kind::unknown, "unknown").suspect() == nobody);
+  // All but one wait, but that one may be in the collective, too.
+  CHECK(Job(4).timed_out(0).waiting({1, 2}).at({3}, Kind::waiting, "waiting (poll)", 9).suspect() ==
+        nobody);
+  CHECK(Job(4).timed_out(0).waiting({1, 2}).at({3}, Kind::busy, "busy on a CPU").suspect() ==
+        nobody);
+  CHECK(Job(4).timed_out(0).waiting({1, 2}).at({3}, Kind::unknown, "unknown").suspect() == nobody);
+  // One sleeps, but may wait for the one that computes.
+  CHECK(Job(4).timed_out(0).asleep({1}).at({2}, Kind::busy, "busy on a CPU").suspect() == nobody);
+  // More are apart than wait.
+  CHECK(Job(4).timed_out(0).asleep({1, 2}).waiting({}).suspect() == nobody);
+  // Two groups of one size are apart.
+  Job two(6);
+  two.timed_out(0).waiting({1, 2, 3}).asleep({4});
+  CHECK(two.at({5}, Kind::elsewhere, "waiting for a child process (wait4)", 9).suspect() == nobody);
+}
+
+TEST_CASE("a node accuses none but its own ranks, in one bounded line") {
+  WorkerExits exits;
+  exits.victims = {{0, "exit 1", true}, {9, "exit 1", false}};  // 9 is not of this node
+  exits.places = {{{1, 9}, Kind::elsewhere, "asleep\n" + std::string(5'000, 'x') + "\x1b[2J", 9}};
+  Suspect suspect;
+  suspect.add(exits, "gpu\n\x1b[2J" + std::string(5'000, 'y'), 0, 2);
+  const std::string text = suspect.text();
+  CHECK(text.starts_with("rank 1 ("));
+  CHECK(text.size() < 1'000);
+  CHECK(text.find('\n') == text.npos);
+  CHECK(text.find('\x1b') == text.npos);
+}
+
+TEST_CASE("any number of places of a hostile node is bounded") {
+  Suspect suspect;
+  for (int i = 0; i < 1'000; ++i) {
+    WorkerExits exits;
+    exits.victims = {{0, "exit 1", true}};
+    exits.places = {{{1}, Kind::elsewhere, "asleep " + std::to_string(i), 9}};
+    suspect.add(exits, "gpu-" + std::to_string(i), 0, 2);
+  }
+  CHECK(suspect.text().empty());  // so many groups of one rank
+}
+
+TEST_CASE("in a hang nobody has failed, and all ranks are told") {
+  const Job hang = Job(4).asleep({1}).waiting({0, 2, 3});
+  CHECK(hang.suspect().empty());
+  CHECK(hang.seen().named() == 1);
+  CHECK(
+      hang.seen().stall_text() ==
+      "rank 1 (gpu-01) is the likely cause: asleep (clock_nanosleep) for 10 min, while ranks 0, 2, "
+      "3 waited\n"
+      "rank 1 (gpu-01): asleep (clock_nanosleep) for 10 min\n"
+      "ranks 0, 2, 3 (gpu-01): waiting (futex) for 30 min");
+  const Job alone = Job(1).asleep({0});
+  CHECK_FALSE(alone.seen().named());
+  CHECK(alone.seen().stall_text() ==
+        "no rank differs from the others\n"
+        "rank 0 (gpu-01): asleep (clock_nanosleep) for 10 min");
+  const Job stopped = Job(1).at({0}, Kind::stopped, "stopped by a signal (state T)");
+  CHECK(stopped.seen().stall_text() ==
+        "rank 0 (gpu-01) is the likely cause: stopped by a signal (state T)\n"
+        "rank 0 (gpu-01): stopped by a signal (state T)");
+}
+
+TEST_CASE("however many groups there are, the lines of a hang fit into a message") {
+  Job job(64, {std::string(300, 'a'), std::string(300, 'b')});
+  for (int rank = 0; rank < 64; ++rank) {
+    job.at({rank}, Kind::waiting, std::to_string(rank) + std::string(300, 'x'), 1);
+  }
+  const std::string text = job.seen().stall_text();
+  CHECK(text.size() < 4'000);
+  CHECK(text.starts_with("no rank differs"));
+  CHECK(text.ends_with("\nand other groups of ranks"));
+}
+
+TEST_CASE("the rank that has not begun a collective call is the one that the others wait for") {
+  Job job(4, {"gpu-01", "gpu-02"});
+  job.timed_out(0).waiting({1, 2}).at({3}, Kind::busy, "after #120 barrier, busy on a CPU");
+  CHECK(job.suspect().empty());  // where it computes alone tells nothing
+  job.calls({1, 2}, 121, 121, "#121 all_reduce[8]").calls({3}, 120, 0, "#120 barrier");
+  CHECK(job.suspect() ==
+        "rank 3 (gpu-02) is the likely cause: after #120 barrier, busy on a CPU, while ranks 1, 2 "
+        "waited in #121 all_reduce[8]");
+  CHECK(job.seen().named() == 3);
+}
+
+TEST_CASE("a rank that waits in a call of another group is not the one to blame") {
+  // 0 waits for 1 in the group 1, 1 for 2 in the group 2, and 2 is in no call.
+  Job job(3);
+  job.timed_out(0).waiting({0, 1}).at({2}, Kind::busy, "busy on a CPU");
+  job.calls({0}, 7, 7, "#7 barrier", 1).calls({1}, 6, 0, "#6 barrier", 1);
+  job.calls({1}, 4, 4, "#4 barrier", 2).calls({2}, 3, 0, "#3 barrier", 2);
+  CHECK(job.seen().named() == 2);
+  Job circle(2);
+  circle.timed_out(0).waiting({0, 1});
+  circle.calls({0}, 7, 7, "#7 barrier", 1).calls({1}, 6, 0, "#6 barrier", 1);
+  circle.calls({1}, 4, 4, "#4 barrier", 2).calls({0}, 3, 0, "#3 barrier", 2);
+  CHECK(circle.suspect().empty());
+}
+
+TEST_CASE("ranks in another call of the same number are named if they are the fewer") {
+  const auto job = [](const std::vector<int>& others, const std::vector<int>& guilty) {
+    Job made(4);
+    made.timed_out(0).waiting({0, 1, 2, 3});
+    return made.calls(others, 9, 9, "#9 all_reduce[8]").calls(guilty, 9, 9, "#9 barrier").suspect();
+  };
+  CHECK(
+      job({0, 1, 2}, {3}) ==
+      "rank 3 (gpu-01) is the likely cause: waiting (futex) for 30 min, while ranks 0-2 waited in "
+      "#9 all_reduce[8]");
+  CHECK(job({0, 1}, {2, 3}).empty());
+  CHECK(job({0, 1, 2, 3}, {}).empty());
+}
+
+TEST_CASE("ranks that are in a call still which the others have ended are behind") {
+  Job job(4);
+  job.timed_out(0).waiting({0, 1, 2, 3});
+  job.calls({0, 1, 2}, 9, 9, "#9 all_reduce[8]").calls({3}, 8, 8, "#8 broadcast[4]");
+  CHECK(job.seen().named() == 3);
+}
+
+TEST_CASE("where few wait for many, the few may have made a call too much") {
+  Job job(4);
+  job.timed_out(0).waiting({0}).at({1, 2, 3}, Kind::busy, "busy on a CPU");
+  job.calls({0}, 9, 9, "#9 barrier").calls({1, 2, 3}, 8, 0, "#8 barrier");
+  CHECK(job.suspect().empty());
+}
+
+TEST_CASE("calls name nobody where a rank failed for its own reason, or is stopped") {
+  const auto job = [] {
+    Job made(3);
+    made.timed_out(0).waiting({1}).calls({1}, 9, 9, "#9 barrier").calls({2}, 8, 0, "#8 barrier");
+    return made;
+  };
+  CHECK(job().seen().named() == 2);
+  CHECK(job().failed(0, false).suspect().empty());
+  CHECK(job().at({1}, Kind::stopped, "stopped by a signal (state T)").seen().named() == 1);
+}
+
+}  // namespace
+}  // namespace ddprun::rendezvous
