@@ -60,7 +60,7 @@ def check_attacks(page):
     """The attacks that are functions of the attacker, and cases of a test."""
     with open(f"{root}/tests/e2e/attacker.py", encoding="utf8") as file:
         attacker = file.read()
-    with open(f"{root}/tests/rendezvous/secure_channel_test.cc", encoding="utf8") as file:
+    with open(f"{root}/tests/rendezvous/secret/secure_channel_test.cc", encoding="utf8") as file:
         cases = file.read()
     table = re.search(r"^\| attack \|.*\n((?:\|.*\n)+)", read(page), re.MULTILINE)
     named = re.findall(r"`(\w+)`", table[1]) if table else []
