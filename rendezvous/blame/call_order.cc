@@ -8,7 +8,8 @@
 namespace ddprun::rendezvous {
 namespace {
 
-constexpr size_t kMostGroups = 4'096;  // of all nodes: a hostile one could make up any number
+constexpr size_t kMostCountedGroups =
+    4'096;  // of all nodes: a hostile one could make up any number
 
 using Behind = CallOrder::Behind;
 
@@ -63,7 +64,7 @@ std::optional<Behind> still_inside(const std::vector<CallPlace>& group, std::uin
 }  // namespace
 
 void CallOrder::add(const CallPlace& place) {
-  if (groups_.size() >= kMostGroups && !groups_.contains(place.group)) return;
+  if (groups_.size() >= kMostCountedGroups && !groups_.contains(place.group)) return;
   groups_[place.group].push_back(place);
   if (place.open == 0) return;
   for (const int rank : place.ranks) inside_[rank].insert(place.group);

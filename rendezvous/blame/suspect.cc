@@ -19,12 +19,12 @@ using Kind = WorkerPlace::Kind;
 constexpr size_t kMostGroups = 64;     // of all nodes: a hostile one could make up any number
 constexpr size_t kMostStallLines = 8;  // a message takes no more than 4 KiB
 constexpr size_t kMostHosts = 3;
-constexpr size_t kMostPieces = 8;     // of a list of ranks
-constexpr size_t kLongestPlace = 96;  // that another node wrote
+constexpr size_t kMostRunsOfRanks = 8;  // of a list of ranks
+constexpr size_t kLongestPlace = 96;    // that another node wrote
 constexpr std::string_view kIn = "in ";
 
 std::string ranks_of(const std::vector<int>& ranks) {
-  return ranks_text(ranks, kMostPieces);
+  return ranks_text(ranks, kMostRunsOfRanks);
 }
 
 std::string hosts_text(const std::vector<std::string>& hosts) {
