@@ -25,12 +25,12 @@ std::string manifest(const char* kind, const Words& options = {},
   return printed(with(with(words, options), program));
 }
 
-std::string refused(const Words& options, const char* kind = "job") {
+std::string refused_line(const Words& options, const char* kind = "job") {
   return refusal(with(with({"manifest", kind}, options), {"--", "./train"}));
 }
 
 std::string refused_name(const std::string& name, const char* kind = "job") {
-  return refused({"--name", name.c_str(), "--image", "i", "--nnodes", "100"}, kind);
+  return refused_line({"--name", name.c_str(), "--image", "i", "--nnodes", "100"}, kind);
 }
 
 bool accepts_name(const std::string& name, const char* kind) {
@@ -153,7 +153,7 @@ TEST_CASE("for an older Kubernetes the fields that it does not know are left out
   CHECK(contains(elastic("1.26"), "    job-name: "));
   CHECK(contains(elastic("1.25"), "podFailurePolicy"));
   for (const char* bad : {"1.24", "2.30", "1.", "1.x", "30", "1.100"}) {
-    CHECK(contains(refused({"--name", "a", "--image", "i", "--kubernetes", bad}),
+    CHECK(contains(refused_line({"--name", "a", "--image", "i", "--kubernetes", bad}),
                    "--kubernetes expects a version from 1.25 on, as in 1.29, not '"));
   }
 }
@@ -182,7 +182,7 @@ TEST_CASE("a TrainJob comes with its runtime") {
   CHECK(contains(text, "trainer.kubeflow.org/trainjob-ancestor-step: trainer\n"));
   CHECK(contains(text, "kind: TrainJob\n"));
   CHECK(contains(text, "  trainer:\n    numNodes: 3\n"));
-  CHECK(contains(refused({"--name", "a", "--image", "i", "--nnodes", "1:2"}, "trainjob"),
+  CHECK(contains(refused_line({"--name", "a", "--image", "i", "--nnodes", "1:2"}, "trainjob"),
                  "a TrainJob has a fixed number of nodes"));
 }
 
@@ -204,7 +204,7 @@ TEST_CASE("the grace period leaves time for the report") {
   CHECK(contains(manifest("job"), "terminationGracePeriodSeconds: 30\n"));
   CHECK(contains(manifest("job", {"--shutdown_timeout", "90.5"}),
                  "terminationGracePeriodSeconds: 96\n"));
-  CHECK(contains(refused({"--name", "a", "--image", "i", "--shutdown_timeout", "2d"}),
+  CHECK(contains(refused_line({"--name", "a", "--image", "i", "--shutdown_timeout", "2d"}),
                  "--shutdown_timeout is too long"));
 }
 
@@ -213,8 +213,8 @@ TEST_CASE("a pod asks for a GPU for each worker, or for as many as are given") {
   CHECK(contains(manifest("job", {"--nproc_per_node", "gpu", "--gpus", "4"}), "gpu: 4\n"));
   CHECK_FALSE(contains(manifest("job", {"--nproc_per_node", "8", "--gpus=0"}), "resources"));
   CHECK_FALSE(contains(manifest("job", {"--nproc_per_node", "cpu"}), "resources"));
-  CHECK(contains(refused({"--nproc_per_node", "auto"}), "give their number, --gpus N"));
-  CHECK(contains(refused({"--gpus", "many"}), "not 'many'"));
+  CHECK(contains(refused_line({"--nproc_per_node", "auto"}), "give their number, --gpus N"));
+  CHECK(contains(refused_line({"--gpus", "many"}), "not 'many'"));
 }
 
 TEST_CASE("arguments stay what they are: neither YAML nor Kubernetes reads anything into them") {
@@ -232,17 +232,19 @@ TEST_CASE("arguments stay what they are: neither YAML nor Kubernetes reads anyth
 TEST_CASE("names that Kubernetes would refuse are refused here") {
   for (const char* bad : {"", "Train", "-a", "a-", "a.b", "a_b", "1a", "a\"", "a\nb", "ä"}) {
     INFO(bad);
-    CHECK(contains(refused({(std::string("--name=") + bad).c_str(), "--image", "i"}), "--name"));
+    CHECK(
+        contains(refused_line({(std::string("--name=") + bad).c_str(), "--image", "i"}), "--name"));
   }
   for (const char* bad : {"", "a b", "a\nb", "-a", "a\"b", "$(a)"}) {
     INFO(bad);
-    CHECK(contains(refused({"--name", "a", (std::string("--image=") + bad).c_str()}), "--image"));
+    CHECK(contains(refused_line({"--name", "a", (std::string("--image=") + bad).c_str()}),
+                   "--image"));
   }
   for (const char* bad : {"", "A", "a..b", ".a", "a.", "a b"}) {
     INFO(bad);
-    CHECK(
-        contains(refused({"--name", "a", "--image", "i", (std::string("--secret=") + bad).c_str()}),
-                 "--secret"));
+    CHECK(contains(
+        refused_line({"--name", "a", "--image", "i", (std::string("--secret=") + bad).c_str()}),
+        "--secret"));
   }
 }
 
@@ -252,20 +254,20 @@ TEST_CASE("the host name of the last pod has to fit, which is a label") {
   CHECK(accepts_name(std::string(47, 'a'), "jobset"));
   CHECK(contains(refused_name(std::string(48, 'a'), "jobset"), "too long"));
   CHECK(contains(refused_name(std::string(64, 'a')), "--name expects"));
-  CHECK(contains(refused({}), "a manifest needs a name for its job: --name NAME"));
+  CHECK(contains(refused_line({}), "a manifest needs a name for its job: --name NAME"));
 }
 
 TEST_CASE("flags about other hosts are none of a manifest") {
   for (const char* flag : {"--node_rank=1", "--rdzv_endpoint=a", "--hosts=a,b", "--standalone",
                            "--json", "--print_completion=bash"}) {
-    CHECK(contains(refused({flag}), "cannot be in a manifest"));
+    CHECK(contains(refused_line({flag}), "cannot be in a manifest"));
   }
-  CHECK(contains(refused({"--secret_file", "f"}), "give --secret"));
-  CHECK(contains(refused({"--max_restart", "1"}), "unknown flag --max_restart"));
-  CHECK(contains(refused({"--nnodes"}), "--nnodes needs a value"));
-  CHECK(contains(refused({"--nnodes", "0"}), "--nnodes expects"));
-  CHECK(contains(refused({"--name"}), "--name needs a value"));
-  CHECK(contains(refused({}, "pod"), "expects job, jobset or trainjob, not 'pod'"));
+  CHECK(contains(refused_line({"--secret_file", "f"}), "give --secret"));
+  CHECK(contains(refused_line({"--max_restart", "1"}), "unknown flag --max_restart"));
+  CHECK(contains(refused_line({"--nnodes"}), "--nnodes needs a value"));
+  CHECK(contains(refused_line({"--nnodes", "0"}), "--nnodes expects"));
+  CHECK(contains(refused_line({"--name"}), "--name needs a value"));
+  CHECK(contains(refused_line({}, "pod"), "expects job, jobset or trainjob, not 'pod'"));
   CHECK(contains(refusal({"manifest"}), "expects job, jobset or trainjob"));
   CHECK(contains(refusal({"manifest", "job", "--name", "a", "--image", "i", "--"}), "no program"));
 }
