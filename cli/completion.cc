@@ -240,7 +240,7 @@ std::string completion_answer(std::string_view line) {
   for (const CompletedWord& word : completion.words) {
     answer += word.text;
     if (!word.help.empty()) answer += "\t" + word.help;
-    answer += "\n";
+    answer += '\n';
   }
   return answer;
 }

@@ -186,13 +186,12 @@ Error GroupCalls::fail(CallId id, const Error& error) {
 }
 
 void GroupCalls::throw_failure() {
-  std::optional<Error> failure;
-  {
+  const Error failure = [this] {
     const std::lock_guard lock(mutex_);
-    failure = failure_;
-  }
-  outlast_gone_rank(*failure);
-  throw Error(*failure);
+    return failure_.value();
+  }();
+  outlast_gone_rank(failure);
+  throw Error(failure);
 }
 
 /// The group has failed on all ranks by now: none of them waits for this one.
