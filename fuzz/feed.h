@@ -28,7 +28,7 @@ bool feed(Reader& reader, std::string_view bytes, std::size_t piece) {
     for (const auto& place : room) {
       const std::size_t part = std::min({place.size(), piece - given, bytes.size()});
       if (part == 0) continue;
-      std::memcpy(place.data(), bytes.data(), part);
+      std::memcpy(place.data(), &bytes.front(), part);
       bytes.remove_prefix(part);
       given += part;
     }

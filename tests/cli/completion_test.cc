@@ -106,14 +106,14 @@ TEST_CASE("a word is completed by what stands before it") {
 }
 
 TEST_CASE("a line is read as a shell reads it") {
-  using Words = std::vector<std::string>;
+  using Texts = std::vector<std::string>;
 
-  CHECK(cli::words_of("ddprun ") == Words{"ddprun", ""});
-  CHECK(cli::words_of(" ddprun  --a=b c") == Words{"ddprun", "--a=b", "c"});
-  CHECK(cli::words_of("a 'b c' \"d \\\" e\" f\\ g ''") == Words{"a", "b c", "d \" e", "f g", ""});
-  CHECK(cli::words_of("a 'b c") == Words{"a", "b c"});
-  CHECK(cli::words_of("a \\") == Words{"a", "\\"});
-  CHECK(cli::words_of("") == Words{""});
+  CHECK(cli::words_of("ddprun ") == Texts{"ddprun", ""});
+  CHECK(cli::words_of(" ddprun  --a=b c") == Texts{"ddprun", "--a=b", "c"});
+  CHECK(cli::words_of("a 'b c' \"d \\\" e\" f\\ g ''") == Texts{"a", "b c", "d \" e", "f g", ""});
+  CHECK(cli::words_of("a 'b c") == Texts{"a", "b c"});
+  CHECK(cli::words_of("a \\") == Texts{"a", "\\"});
+  CHECK(cli::words_of("") == Texts{""});
 }
 
 TEST_CASE("a flag completes the values that are words, or files") {
