@@ -15,7 +15,7 @@ limit = int(os.environ.get("DDPRUN_TEST_DEADLINE", 60))
 
 # A line of an indented block is a command if it begins with "$ ", or, where none does, with one of these.
 PROGRAMS = set("ddprun sbatch salloc srun kubectl cmake mpirun qsub bsub flux curl ssh pip apt docker ctest sudo exec "
-               "tar python3 allreduce_hello".split())
+               "tar python3 allreduce_hello chrt ulimit".split())
 
 
 def is_command(line):
@@ -187,7 +187,7 @@ RULES = [
     (r".*build/(line|train)\b(?!_)|cmake -S|cmake --build build$|echo '(add_exe|target_link)", elsewhere("tests/consumer/first_program.sh")),
     (r"ddprun( --nproc_per_node 2 sh| --nproc_per_nod 4| --nnodes 2 \./train| \./trian)", elsewhere("tests/e2e/documented.sh")),
     (r".*--pdb", elsewhere("tests/e2e/terminal_pdb.sh", reason="needs a terminal")),
-    (r".*bench_collectives", never("measures for minutes")),
+    (r".*bench_collectives|.*build/bin/bench_ddp |bench/(collectives_peers|ddp_torch)$", never("measures for minutes")),
     (r"tests/failures/score --run", elsewhere("tests/failures/CMakeLists.txt")),
     (r".*kubectl", elsewhere("tests/interop/manifest.sh", "tests/e2e/netns_kubernetes.sh",
                              reason="what ddprun prints; no cluster")),
