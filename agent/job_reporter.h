@@ -22,7 +22,7 @@ namespace ddprun::agent {
 
 /// Reports what happens to the job wherever the user may look: on the console, in the file of
 /// events and on the page of --web. The sentences that need no state are in agent/job/report.h.
-/// Where a call has a round, it is that of this node.
+/// An argument `round` is the round of this node.
 ///
 /// Thread: the one of the executor that it is opened with.
 class JobReporter {

@@ -45,6 +45,9 @@ refuses launcher/kernel/a.cc '#include "launcher/output/output.h"' 'launcher/ker
 refuses store/a.cc '#include "rendezvous/node.h"' 'store may not include'
 refuses base/a.h '#include "agent/job/machine.h"' 'base/a.h: base may not include'
 refuses agent/a.h '#include "tests/must.h"' 'agent may not include'
+refuses agent/web/a.cc '#include "launcher/process/worker.h"' 'agent/web may not include'
+refuses agent/job/a.cc '#include "store/store.h"' 'agent/job may not include'
+refuses cli/doctor/a.cc '#include "launcher/output/output.h"' 'cli/doctor may not include'
 refuses examples/a.cc '#include "base/fd.h"' 'examples may not include'
 refuses base/more/a.h '#include <vector>' 'base/more has no place'
 

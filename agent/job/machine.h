@@ -13,7 +13,7 @@
 // socket, no process. It has no counter and no retry policy: it always asks to join again, and the
 // rendezvous answers with a round or with the end of the job.
 //
-// tests/agent/job/machine_test.cc holds this table against the code. "> X" is a change of state,
+// tests/agent/job/machine_table_test.cc compares it with the code. "> X" is a change of state,
 // "it" the event's error or outcome, "ending" is set when this node knows how it ends, and
 // "ends_job" when the answer to Join will say so, because the round was broken for good.
 //

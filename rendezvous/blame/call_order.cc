@@ -8,8 +8,8 @@
 namespace ddprun::rendezvous {
 namespace {
 
-constexpr size_t kMostCountedGroups =
-    4'096;  // of all nodes: a hostile one could make up any number
+// All nodes together: a hostile node could make up any number of groups.
+constexpr size_t kMostCountedGroups = 4'096;
 
 using Behind = CallOrder::Behind;
 

@@ -6,8 +6,8 @@
 
 namespace ddprun::rendezvous {
 
-/// One event of a transcript, with the names that the table in rendezvous/round/round.h has for
-/// them.
+/// One event of a transcript and the phases around it, named as in the table of
+/// rendezvous/round/round.h.
 struct Step {
   std::string event;          ///< "join, member", "fail", "tick"
   std::string before, after;  ///< phases
