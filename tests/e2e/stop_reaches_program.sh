@@ -5,16 +5,16 @@
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 # Saves its state with the help of the other one, which SIGTERM would end. It must not catch all signals, as a bash does
-# that has used `read -t`.
+# that has used `read -t`. It starts no other command: a shell that waits for one gets a stop with its whole group.
 cat >"$work/program" <<'END'
 folder=$(dirname "$0")
 answered() { read -r _ <>"$folder/helps"; }
 bash -c 'trap "echo >$0/helps" USR2; echo >"$0/helps"; while :; do sleep 600 & wait; done' "$folder" >/dev/null 2>&1 &
 helper=$!
 answered
-trap 'echo "got USR1"; touch "$folder/noticed"' USR1
+trap 'echo "got USR1"; : >"$folder/noticed"' USR1
 trap 'echo "got TERM"; stopped=1' TERM
-touch "$folder/up"
+: >"$folder/up"
 until [ -n "$stopped" ]; do wait; done
 [ -z "$FORWARDED" ] || read -r _ <>"$folder/forwarded"
 kill -USR2 "$helper" && answered && echo saved
@@ -60,7 +60,7 @@ works() {  # works COMMAND...: it runs the program
   # A script that begins another command when the first has ended is stopped, too.
   rm "$work/up"
   start --shutdown_timeout 3600 bash -c 'for turn in 1 2; do "$@"; echo "after turn $turn"; done' - \
-    bash -c 'trap "exit 0" TERM; touch "$0/up"; while :; do sleep 600 & wait; done' "$work"
+    bash -c 'trap "exit 0" TERM; : >"$0/up"; while :; do sleep 600 & wait; done' "$work"
   wait_until test -e "$work/up"
   kill -TERM "$ddprun"
   finish
