@@ -3,7 +3,7 @@
 #
 #   package KIND [ARCH]...       scripts/package, into $packages
 #   clean_root SUITE PACKAGE...  makes $root, a minimal system of that suite of Debian with these packages
-#   in_root COMMAND...           runs there as root, in a process namespace of its own
+#   in_root COMMAND...           runs there as root, in a process namespace of its own; pip trusts whom PIP_CERT names
 #   runs_a_job COMMAND...        the command is ddprun's: two workers say their ranks
 #   needs_glibc_2_28 PROGRAM     fails if it needs a later one
 #   files_of_root                all files of $root with their sizes, but logs and caches, and the
@@ -45,11 +45,12 @@ clean_root() {
   mmdebstrap --quiet --mode=root --variant=apt --skip=cleanup/apt/lists ${packages:+--include="$(IFS=, && echo "${packages[*]}")"} \
     "$1" "$root" "$mirror" 2>"$work/log" || { cat "$work/log" >&2 && skip "no root of $1 could be made from $mirror"; }
   cp /etc/resolv.conf "$root/etc/"
+  [ -z "${PIP_CERT:-}" ] || cp "$PIP_CERT" "$root/etc/pip_cert.crt"
 }
 
 in_root() {
   env -i PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
-    unshare --mount --pid --fork --kill-child --mount-proc="$root/proc" chroot "$root" "$@"
+    ${PIP_CERT:+PIP_CERT=/etc/pip_cert.crt} unshare --mount --pid --fork --kill-child --mount-proc="$root/proc" chroot "$root" "$@"
 }
 
 runs_a_job() {
