@@ -39,6 +39,9 @@ set(CMAKE_EXE_LINKER_FLAGS_INIT -s)  # the machine's strip knows one architectur
 # Boost.Process calls it, and glibc has it since 2.34.
 set(CMAKE_CXX_FLAGS_INIT "-include ${CMAKE_CURRENT_LIST_DIR}/portable_close_range.h")
 
+# Clang 22 refuses the way in which fmt 10 checks format strings at compile time.
+string(APPEND CMAKE_CXX_FLAGS_INIT " -DFMT_CONSTEVAL=")
+
 # Boost's errors name files and lambdas by their paths; the bytes are the same wherever this is built.
 get_filename_component(source ${CMAKE_CURRENT_LIST_DIR}/.. ABSOLUTE)
 string(APPEND CMAKE_CXX_FLAGS_INIT " -ffile-prefix-map=${source}/=")
