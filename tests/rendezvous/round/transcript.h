@@ -6,8 +6,8 @@
 
 namespace ddprun::rendezvous {
 
-/// One event of a transcript and the phases around it, named as in the table of
-/// rendezvous/round/round.h.
+/// An event of a transcript, with the phases before and after it. The names are those of the table
+/// in rendezvous/round/round.h.
 struct Step {
   std::string event;          ///< "join, member", "fail", "tick"
   std::string before, after;  ///< phases
