@@ -9,7 +9,7 @@ DDPRUN_TEST_DEADLINE=${DDPRUN_TEST_DEADLINE:-$((120 + 40 * losses))}  # for all 
 . "$(dirname "${BASH_SOURCE[0]}")/etcd_servers.sh"
 hosts 4 4
 start_etcd 3 10.9.0.4 ip netns exec "$net-4"
-epochs=200
+epochs=$((10 * losses + 20))  # ten after each loss, and some once all hosts are back
 train=("$DDPRUN_BIN/train_digits")
 # However slow the test is beside it, no training runs ahead: a round trains up to the epoch that the file for its
 # number of nodes has, and waits.
