@@ -64,11 +64,12 @@ if command -v curl >/dev/null; then
     fail "curl gets no answer"
 fi
 
-# Without an id it has the name of its program.
-on nameless start "$(type -P bash)" -c 'exec sleep 600'
-wait_until shows "^$ddprun +running +1 .* bash: .*bash -c " ls
-ask 0 status bash
-expect_asked '^job bash: running for '
+# Without an id it has the name of its program, which no other job here has.
+ln -s "$(type -P bash)" "$work/bash-$$"
+on nameless start "$work/bash-$$" -c 'exec sleep 600'
+wait_until shows "^$ddprun +running +1 .* bash-$$: .*bash-$$ -c " ls
+ask 0 status "bash-$$"
+expect_asked "^job bash-$$: running for "
 kill -TERM "$ddprun"
 finish
 expect_exit 143
