@@ -78,8 +78,8 @@ on third run --web=nonsense true
 on third expect_exit 2
 on third expect_stderr '^ddprun: --web expects a port, or an IP address and a port'
 
-kill -TERM "${pids[master]}" "${pids[other]}"
-for node in master other; do
+for node in other master; do  # one after the other: a node that regroups has no workers to stop
+  kill -TERM "${pids[$node]}"
   on $node finish
   on $node expect_exit 143
 done
