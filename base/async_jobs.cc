@@ -16,7 +16,7 @@
 namespace ddprun {
 namespace {
 
-/// So long a job may keep the others waiting.
+/// A job that runs longer than this may keep the others waiting.
 constexpr std::chrono::milliseconds kStuckAfter{20};
 
 }  // namespace

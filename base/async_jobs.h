@@ -17,13 +17,12 @@
 
 namespace ddprun {
 
-/// Work that may block (see JobThreads), for a program with an event loop: its results come back
-/// as handlers. A job that is stuck delays the others by some milliseconds; then they get threads
-/// of their own. So where the order of two jobs matters, begin the second only when the first has
-/// ended.
+/// Runs work that may block (see JobThreads) for a program with an event loop; results come back as
+/// handlers. If a job is stuck, the others wait for some milliseconds; then they get threads of
+/// their own. So if the order of two jobs matters, begin the second only when the first has ended.
 ///
-/// Destroying it drops the results that are still to come and waits for nothing.
-/// Thread: the executor's.
+/// The destructor drops the results that are still to come and waits for nothing. Thread: the
+/// executor's.
 class AsyncJobs {
  public:
   explicit AsyncJobs(boost::asio::any_io_executor executor)
@@ -54,8 +53,8 @@ class AsyncJobs {
     run([value = std::move(value)] {});
   }
 
-  /// Waits until every job has ended, also those that `done` functions begin, and calls these; for
-  /// the time after the loop. False: not before `deadline`.
+  /// Waits until every job has ended, also those that `done` functions begin, and calls these
+  /// functions. For use after the loop has ended. False: `deadline` passed first.
   bool wait_until_idle(std::chrono::steady_clock::time_point deadline);
 
  private:
@@ -72,11 +71,11 @@ class AsyncJobs {
   std::shared_ptr<Ended> ended_;                       // shared with the threads
   boost::asio::posix::stream_descriptor ended_event_;  // readable when a job has ended
   boost::asio::steady_timer relief_;
-  std::map<std::size_t, std::function<void()>> done_;  // of the jobs under way, by number
+  std::map<std::size_t, std::function<void()>> done_;  // for each job under way, by number
   std::size_t next_ = 0;
   bool waiting_ = false;  // for ended_event_
   bool relieving_ = false;
-  std::shared_ptr<char> alive_;  // handlers that were queued already look whether it is there
+  std::shared_ptr<char> alive_;  // queued handlers check that it still exists
 };
 
 }  // namespace ddprun

@@ -5,9 +5,9 @@
 
 namespace ddprun {
 
-/// Time since this host was started (CLOCK_BOOTTIME). It cannot be set, and unlike that of
-/// std::chrono::steady_clock it also passes while the host is suspended: a lease that ends
-/// meanwhile has ended. Its durations are those of std::chrono::steady_clock.
+/// Time since this host was started (CLOCK_BOOTTIME). Nobody can set it. Unlike
+/// std::chrono::steady_clock it also runs while the host is suspended, so leases expire then, too.
+/// Its durations are those of std::chrono::steady_clock.
 struct BootClock {
   using duration = std::chrono::steady_clock::duration;
   using rep = duration::rep;

@@ -8,7 +8,7 @@
 
 namespace ddprun {
 
-/// How deep lists and objects may nest: a copy of a value takes as deep a stack.
+/// The depth to which lists and objects may nest: copying a value takes as deep a stack.
 inline constexpr int kDeepestJson = 200;
 
 /// Whether `text` has at most `most_values` values, none of them deeper than kDeepestJson. An empty
@@ -16,8 +16,8 @@ inline constexpr int kDeepestJson = 200;
 /// memory, and a time linear in the text.
 bool is_bounded_json(std::string_view text, std::size_t most_values);
 
-/// `text` as a `Json` of nlohmann's, which is_discarded() if the text is not JSON, is too deep, or
-/// has more than `most_values` values.
+/// `text` as a `Json` of nlohmann's. It is_discarded() if the text is not JSON, is too deep, or has
+/// more than `most_values` values.
 template <class Json>
 Json parse_bounded(std::string_view text, std::size_t most_values = std::string_view::npos) {
   if (!is_bounded_json(text, most_values)) return Json(Json::value_t::discarded);

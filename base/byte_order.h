@@ -8,15 +8,15 @@
 
 namespace ddprun {
 
-// Numbers as bytes: of control messages the most significant byte first, of the store and of files
-// the least significant. Pure.
+// Numbers as bytes. Control messages have the most significant byte first; the store and files have
+// the least significant first. Pure.
 
 /// Appends the low `size` bytes of `number`, at most 8.
 inline void append_big_endian(std::string& out, std::uint64_t number, std::size_t size) {
   for (std::size_t i = size; i-- > 0;) out += static_cast<char>(number >> (8 * i) & 0xff);
 }
 
-/// The number that all of `bytes` are, at most 8.
+/// The number that all of `bytes` (at most 8) make.
 inline std::uint64_t big_endian(std::string_view bytes) {
   std::uint64_t number = 0;
   for (const char byte : bytes) number = number << 8 | static_cast<unsigned char>(byte);
@@ -33,7 +33,7 @@ inline void append_little_endian(std::string& out, std::uint64_t number, std::si
   out.append(bytes, size);
 }
 
-/// The number that all of `bytes` are, at most 8.
+/// The number that all of `bytes` (at most 8) make.
 inline std::uint64_t little_endian(std::string_view bytes) {
   std::uint64_t number = 0;
   for (std::size_t i = bytes.size(); i-- > 0;) {

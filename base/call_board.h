@@ -6,25 +6,25 @@
 #include <cstddef>
 #include <cstdint>
 
-// Where a process that uses `ddp` is in the order of its collective calls: one page of memory that
-// the process writes and ddprun reads when it looks at its workers. Nothing is sent. Pure.
+// A process's place in the order of its collective calls: one page of memory. A process that uses
+// `ddp` writes it; ddprun reads it when it samples its workers. Nothing is sent. Pure.
 
 namespace ddprun {
 
 /// The page is the memfd of this name among a process's open files.
 inline constexpr const char* kCallBoardName = "ddp-calls";
 
-/// Of one group. The writer makes `version` odd, writes and makes it even: a reader that finds the
-/// same even one before and after has read what belongs together.
+/// The state of one group. The writer makes `version` odd, writes, and makes it even. A reader that
+/// finds the same even version before and after has read a consistent state.
 struct alignas(64) CallSlot {
   using Word = std::atomic<std::uint64_t>;
   Word version;
   Word group;   ///< the same on all ranks of the group, 48 bits; 0: the slot is free
-  Word rank;    ///< of the process in the job, of which the group may be a part
-  Word begun;   ///< number of the last call that has begun, from 1; 0: none has
-  Word open;    ///< number of the oldest call that has not ended; 0: none is under way
-  Word shown;   ///< that call, or else the last one that has ended: operation << 56 | count
-  Word number;  ///< of `shown`; 0: there is none
+  Word rank;    ///< the process's rank in the job; the group may be a part of the job
+  Word begun;   ///< number of the last call that has begun, from 1; 0: no call has begun
+  Word open;    ///< number of the oldest call that has not ended; 0: no call is under way
+  Word shown;   ///< that call, or else the last call that has ended: operation << 56 | count
+  Word number;  ///< of `shown`; 0: there was no call
   Word unused;
 };
 
@@ -34,7 +34,7 @@ struct CallBoard {
   static constexpr unsigned kOperationShift = 56;
 
   std::uint64_t magic;
-  std::uint64_t pid;                                     ///< of the writer, as it sees itself
+  std::uint64_t pid;  ///< of the writer, in its own pid namespace
   std::array<std::array<char, 24>, 24> operation_names;  ///< by number: "all_reduce"
   std::array<CallSlot, 54> slots;
 };

@@ -8,26 +8,26 @@
 
 namespace ddprun {
 
-/// The kind of a failure, by which callers decide what to do.
+/// The kind of a failure; callers decide by it what to do.
 enum class Errc {
   usage,           ///< bad flag, environment or file: report it, never retry
   not_found,       ///< the program to run does not exist
   not_executable,  ///< the program to run exists but cannot be executed
   port_in_use,     ///< another process listens there
   system,          ///< an operating-system call failed
-  unreachable,     ///< the peer is lost or did not answer
+  unreachable,     ///< the peer is lost, or it did not answer
   timed_out,       ///< a deadline passed
   left_out,        ///< the job has ended and had no place for this node
   closed,          ///< the job is over: joining again is pointless
   protocol,        ///< the peer sent invalid bytes
 };
 
-/// A failure: its kind, and one line of text for the user without a full stop.
+/// A failure: its kind, and one line of text for the user, without a full stop.
 struct Error {
   Errc code;
   std::string message;
 
-  /// The same failure seen by a layer that knows more: "`context`: message".
+  /// The same failure as seen by a layer that knows more: "`context`: message".
   Error in(const std::string& context) && { return {code, context + ": " + std::move(message)}; }
 };
 

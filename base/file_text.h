@@ -5,8 +5,8 @@
 
 namespace ddprun {
 
-/// All of a file, such as one of /proc; empty if it cannot be read. It blocks as long as the disk
-/// does.
+/// Returns all of a file, such as one of /proc; empty if it cannot be read. Blocks as long as the
+/// disk does.
 std::string file_text(const std::string& path);
 
 }  // namespace ddprun

@@ -5,7 +5,7 @@
 
 namespace ddprun {
 
-/// The name of this host, as gethostname(2) gives it; "localhost" if it gives none.
+/// The name of this host from gethostname(2); "localhost" if that fails.
 std::string host_name();
 
 }  // namespace ddprun

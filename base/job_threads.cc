@@ -22,7 +22,7 @@ struct JobThreads::State {
   std::size_t busy = 0;
   std::size_t ended = 0;          // jobs
   std::size_t ended_earlier = 0;  // at the last relieve()
-  bool left = false;              // there is no JobThreads any longer
+  bool left = false;              // the JobThreads is destroyed
 
   void work() {
     std::unique_lock lock(mutex);
@@ -40,7 +40,7 @@ struct JobThreads::State {
     ++busy;
     lock.unlock();
     job();
-    job = nullptr;  // what it owns is gone before anyone is told that it has ended
+    job = nullptr;  // frees what it owns before it counts as ended
     lock.lock();
     --busy;
     ++ended;

@@ -11,8 +11,8 @@
 
 namespace ddprun::log {
 
-/// Warnings that peers cause, which could otherwise fill the disk: of each period the first few
-/// lines are written, cut short, and then the number of further ones.
+/// Limits warnings that peers cause and that could otherwise fill the disk. In each period it
+/// writes the first few lines, cut short, and then the number of further lines.
 ///
 /// Thread: the executor's.
 class LimitedLog {
@@ -33,8 +33,8 @@ class LimitedLog {
 
   boost::asio::steady_timer timer_;
   std::chrono::milliseconds period_;
-  std::size_t lines_ = 0;  // of this period; none: there is no period
-  // The handler looks at it first: it may be queued already when this is destroyed.
+  std::size_t lines_ = 0;  // of this period; 0: no period is under way
+  // The handler may be queued already when this is destroyed, so it checks this first.
   std::shared_ptr<int> alive_ = std::make_shared<int>();
 };
 

@@ -25,7 +25,7 @@ void write_to_stderr(std::string_view line) {
     const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
     if (written < 0) {
       if (errno == EINTR) continue;
-      return;  // stderr is closed or broken: there is no other place to report it
+      return;  // stderr is closed or broken, and there is no other place to report it
     }
     line.remove_prefix(static_cast<size_t>(written));
   }

@@ -13,7 +13,7 @@ namespace ddprun::log {
 /// "debug", "info", "warning", "error" or "off". Errors: usage.
 Result<Level> parse_level(std::string_view name);
 
-/// Lines below `level` are dropped. The default is `info`.
+/// Drops lines below `level`. The default is `info`.
 void set_level(Level level);
 
 enum class Format { text, plain, json };
@@ -25,28 +25,28 @@ Result<Format> parse_format(std::string_view name);
 struct Style {
   Format format = Format::text;
   bool with_time = false;  ///< for text; JSON always has the time
-  std::string host;        ///< who says it; empty: the job has one node
+  std::string host;        ///< this host's name; empty: the job has one node
 };
 
-/// The style that these ask for: text has the time at level debug and where stderr is a file, which
-/// is read later; on a terminal and in a pipe it comes as it happens. `plain` never has it.
+/// The style for these settings. Text has the time at level debug, and if stderr is a file, as that
+/// is read later. `plain` never has it.
 Style style_for(Format format, Level level, std::string host);
 void set_style(Style wanted);
 
 /// Sets the function that gets finished lines, with their newline. The default writes them to
-/// stderr at once; an agent puts them between the lines of its workers, so that no line is torn. An
-/// empty function restores the default.
+/// stderr at once. An agent writes them between the lines of its workers, so that no line is torn.
+/// An empty function restores the default.
 void set_writer(std::function<void(std::string_view line)> writer);
 
-/// From now on each line is written for a ddprun that reads them and shows them itself: this mark,
-/// and relayed_line().
+/// Relays all lines from now on to another ddprun, which reads and shows them: each is written as
+/// this mark and relayed_line().
 inline constexpr char kMark = '\x1e';
 void relay_lines();
 
 /// Whether relay_lines() was called.
 bool are_lines_relayed();
 
-/// Writes a message of the ddprun of another host.
+/// Writes a message that the ddprun of another host has relayed.
 void show_relayed(const Line& line);
 
 /// Each writes `text`, by default as "ddprun: text". A text of several lines is one message. Main

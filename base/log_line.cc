@@ -15,9 +15,9 @@ namespace {
 
 constexpr std::array kLevels = {Level::debug, Level::info, Level::warning, Level::error};
 constexpr std::string_view kSaid = "said ";
-constexpr char kNewline = '\x1f';  // within a relayed line; printable() leaves none
+constexpr char kNewline = '\x1f';  // within a relayed line; printable() leaves no such character
 
-/// "2026-11-23T17:51:50.123Z": UTC, as hosts may be in different time zones.
+/// "2026-11-23T17:51:50.123Z": UTC, because hosts may be in different time zones.
 std::string time_text(std::chrono::system_clock::time_point at) {
   using namespace std::chrono;
   const auto since = floor<milliseconds>(at.time_since_epoch());

@@ -6,11 +6,11 @@
 
 namespace ddprun::log {
 
-/// Sets the function that also gets each warning, and with `is_over` each recovery, whatever the
-/// level; an empty one: none.
+/// Sets the function that also gets each warning, and each recovery (`is_over`), at whatever level.
+/// An empty function removes it.
 void set_listener(std::function<void(std::string_view text, bool is_over)> listener);
 
-/// As info(): what a warning was about is over.
+/// Logs like info(): the condition of an earlier warning is over.
 void recovery(std::string_view text);
 
 }  // namespace ddprun::log

@@ -10,10 +10,10 @@
 
 namespace ddprun {
 
-// Shared, so that what one of two forked processes overwrites is gone in both.
+// Shared, so that when one of two forked processes overwrites it, it is gone in both.
 Secret::Secret(std::string_view bytes) {
   if (bytes.empty()) return;
-  // What is computed with them, as OpenSSL's state of a line, is worth as much, and lies elsewhere.
+  // OpenSSL's state of a line is computed from these bytes, is as secret, and lies elsewhere.
   prctl(PR_SET_DUMPABLE, 0);
   void* memory =
       mmap(nullptr, bytes.size(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -6,13 +6,13 @@
 
 namespace ddprun {
 
-/// Bytes in a page of their own; overwritten when this is destroyed, also in forked processes. From
-/// the first one on this process leaves no core dump, and only root traces it or reads its memory
+/// Bytes in a page of their own. The destructor overwrites them, also in forked processes. From the
+/// first Secret on this process leaves no core dump, and only root can trace it or read its memory
 /// and environment (PR_SET_DUMPABLE, until an exec). Move-only; a new one is empty.
 class Secret {
  public:
   Secret() = default;
-  /// A copy of `bytes`. Throws std::bad_alloc when no memory is left.
+  /// Copies `bytes`. Throws std::bad_alloc if no memory is left.
   explicit Secret(std::string_view bytes);
   Secret(Secret&& other) noexcept { *this = static_cast<Secret&&>(other); }
   Secret& operator=(Secret&& other) noexcept;
@@ -21,7 +21,7 @@ class Secret {
   std::string_view view() const { return {bytes_, size_}; }
   explicit operator bool() const { return size_ > 0; }
 
-  /// Overwrites the bytes; it is empty then.
+  /// Overwrites the bytes and becomes empty.
   void wipe();
 
  private:
@@ -30,7 +30,7 @@ class Secret {
 };
 
 /// Takes the variable `name` out of this process's environment: overwrites its value where the
-/// kernel shows it (/proc/PID/environ), and removes it. Empty: there is none, or it has no value.
+/// kernel shows it (/proc/PID/environ), and removes it. Empty: the variable is unset or empty.
 Secret take_variable(const char* name);
 
 }  // namespace ddprun

@@ -51,7 +51,7 @@ void digest(State& state, std::string_view block) {
   for (size_t i = 0; i < state.size(); ++i) state[i] += words[i];
 }
 
-/// `text`, a bit, zeros, and the number of its bits, in whole blocks.
+/// `text`, a 1 bit, zeros, and the number of its bits, in whole blocks.
 std::string padded(std::string_view text) {
   std::string bytes(text);
   bytes += '\x80';

@@ -8,8 +8,8 @@
 
 namespace ddprun {
 
-/// Starts a thread that blocks signals, which are for the program's own threads, except those that
-/// its own errors raise: SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT.
+/// Starts a thread that blocks signals, because these are for the program's own threads. It does
+/// not block those that its own errors raise: SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT.
 template <class Work>
 std::thread signal_masked_thread(Work work) {
   struct Blocked {

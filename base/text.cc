@@ -19,8 +19,8 @@ std::string two_units(std::int64_t large, const char* large_unit, std::int64_t s
   return text;
 }
 
-/// The length of the UTF-8 sequence that `text` starts with; 0 when it is not one. C1 control
-/// characters and overlong forms do not count as one.
+/// The length of the UTF-8 sequence at the start of `text`; 0: it is invalid, an overlong form, or
+/// a C1 control character.
 size_t utf8_length(std::string_view text) {
   const auto at = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char lead = at(0);
@@ -53,7 +53,7 @@ struct Run {
   }
 };
 
-/// The runs of consecutive numbers; one shorter than `shortest` is taken apart.
+/// The runs of consecutive numbers; a run shorter than `shortest` is split into single numbers.
 std::vector<Run> runs_of(const std::vector<int>& ascending, size_t shortest) {
   std::vector<Run> runs;
   for (size_t first = 0, last = 0; first < ascending.size(); first = ++last) {

@@ -23,7 +23,7 @@ void WaitReporter::end() {
 
 void WaitReporter::wait_for_next() {
   timer_.expires_at(began_ + next_);
-  // A timer whose time has come calls back though it is cancelled then.
+  // A timer that has expired calls back even if it is then cancelled.
   timer_.async_wait([this, wait = wait_](boost::system::error_code cancelled) {
     if (cancelled || wait != wait_) return;
     const auto waited = std::exchange(next_, 2 * next_);

@@ -8,10 +8,9 @@
 
 namespace ddprun {
 
-/// Reports a wait to the user: after five seconds, or what it was made with, and each time the wait
-/// has doubled.
+/// Reports a wait to the user: first after `first`, then each time the wait has doubled.
 ///
-/// Destroying it ends the wait. Thread: the executor's.
+/// The destructor ends the wait. Thread: the executor's.
 class WaitReporter {
  public:
   using Report = std::function<void(std::chrono::seconds waited)>;
@@ -20,18 +19,18 @@ class WaitReporter {
                         std::chrono::seconds first = std::chrono::seconds(5))
       : timer_(executor), first_(first), next_(first) {}
 
-  /// Begins a wait, in place of one under way.
+  /// Begins a wait; it replaces one that is under way.
   void begin(Report report);
 
-  /// Nothing is reported of it from now on.
+  /// Ends the wait: nothing more is reported.
   void end();
 
   bool is_under_way() const { return under_way_; }
 
-  /// Whether `report` was called since `begin`: then the end of the wait is worth a line, too.
+  /// Whether `report` was called since `begin`: then the caller reports the end of the wait, too.
   bool has_reported() const { return next_ > first_; }
 
-  /// Since `begin`.
+  /// The time since `begin`.
   std::chrono::steady_clock::duration waited() const {
     return std::chrono::steady_clock::now() - began_;
   }
