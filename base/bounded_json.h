@@ -16,8 +16,8 @@ inline constexpr int kDeepestJson = 200;
 /// memory, and a time linear in the text.
 bool is_bounded_json(std::string_view text, std::size_t most_values);
 
-/// `text` as a `Json` of nlohmann's. It is_discarded() if the text is not JSON, is too deep, or has
-/// more than `most_values` values.
+/// `text` as a `Json` of nlohmann's. Its is_discarded() is true if the text is not JSON, is too
+/// deep, or has more than `most_values` values.
 template <class Json>
 Json parse_bounded(std::string_view text, std::size_t most_values = std::string_view::npos) {
   if (!is_bounded_json(text, most_values)) return Json(Json::value_t::discarded);
