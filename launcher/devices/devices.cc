@@ -19,9 +19,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kDriverList = "/proc/driver/nvidia/gpus";  // entries are PCI addresses
+constexpr const char* kDriverList = "/proc/driver/nvidia/gpus";  // its entries are PCI addresses
 
-/// Of an entry of CUDA_VISIBLE_DEVICES; CUDA ignores what follows the digits.
+/// The index in an entry of CUDA_VISIBLE_DEVICES; CUDA ignores what follows the digits.
 std::optional<size_t> index_of(std::string_view entry) {
   size_t index = 0;
   const auto read = std::from_chars(entry.data(), entry.data() + entry.size(), index);
@@ -51,8 +51,8 @@ bool is_gpu_node(const std::string& name) {
                      [](unsigned char c) { return std::isdigit(c) != 0; });
 }
 
-/// The driver lists all GPUs of the machine. A container may have device nodes for fewer, and there
-/// may be none yet if no process has used a GPU since boot.
+/// The driver lists all GPUs of the machine. A container may have device nodes for fewer of them.
+/// There may be no nodes yet if no process has used a GPU since boot.
 size_t count_by_kernel(const std::string& root) {
   const size_t known = entries(root + kDriverList).size();
   const std::vector<std::string> files = entries(root + "/dev");
@@ -94,7 +94,7 @@ std::vector<std::string> instances(const Nvml& nvml, Nvml::Device gpu) {
   unsigned most = 0;
   if (nvml.call("nvmlDeviceGetMaxMigDeviceCount", gpu, &most) != 0) return uuids;
   for (unsigned i = 0; i < most; ++i) {
-    Nvml::Device instance = nullptr;  // of a free slot it stays so
+    Nvml::Device instance = nullptr;  // stays null if the slot is free
     if (nvml.call("nvmlDeviceGetMigDeviceHandleByIndex", gpu, i, &instance) == 0) {
       uuids.push_back(nvml.uuid(instance));
     }
@@ -102,7 +102,7 @@ std::vector<std::string> instances(const Nvml& nvml, Nvml::Device gpu) {
   return uuids;
 }
 
-/// All GPUs that a CUDA process could open, in PCI bus order; nullopt: NVML does not tell.
+/// All GPUs that a CUDA process could open, in PCI bus order; nullopt: NVML failed.
 std::optional<std::vector<Gpu>> gpus_by_nvml(const std::string& library) {
   const Nvml nvml(library);
   unsigned count = 0;
@@ -120,7 +120,7 @@ std::optional<std::vector<Gpu>> gpus_by_nvml(const std::string& library) {
   return gpus;
 }
 
-/// As CUDA_VISIBLE_DEVICES names them. MIG instances have no index.
+/// The names that CUDA_VISIBLE_DEVICES uses. MIG instances have no index.
 std::vector<std::string> visible_names(const std::vector<Gpu>& gpus) {
   if (std::none_of(gpus.begin(), gpus.end(), [](const Gpu& gpu) { return gpu.mig; })) {
     return numbered(gpus.size());
@@ -134,7 +134,7 @@ std::vector<std::string> visible_names(const std::vector<Gpu>& gpus) {
   return uuids;
 }
 
-/// The driver's list; empty unless all its GPUs have device nodes.
+/// The GPUs of the driver's list; empty unless all of them have device nodes.
 std::vector<Gpu> gpus_by_kernel(const std::string& root) {
   std::vector<Gpu> gpus;
   for (std::string& address : entries(root + kDriverList)) {

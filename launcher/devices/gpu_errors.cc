@@ -15,8 +15,7 @@ struct Known {
   const char* text;
 };
 
-/// https://docs.nvidia.com/deploy/xid-errors: those with which jobs end, and that are written
-/// beside them.
+/// https://docs.nvidia.com/deploy/xid-errors: errors that end jobs, and errors logged beside these.
 constexpr std::array kKnown = std::to_array<Known>({
     {13, false, "an exception of its program on the GPU"},
     {31, false, "an invalid address in GPU memory"},
@@ -45,7 +44,7 @@ constexpr std::array kKnown = std::to_array<Known>({
     {154, false, "what it needs after an error before it"},
 });
 constexpr size_t kLongestAddress = 16;
-constexpr int kCleanup = 45;  // of a process that ended: never a cause
+constexpr int kCleanup = 45;  // cleanup of a process that ended: never a cause
 
 const Known* find_known(int xid) {
   const auto* const found = std::ranges::find(kKnown, xid, &Known::xid);
@@ -72,7 +71,7 @@ std::optional<GpuError> parse_gpu_error(std::string_view record) {
   if (!text.starts_with(kStart)) return std::nullopt;
   text.remove_prefix(kStart.size());
   const size_t end = text.find("): ");
-  if (end > kLongestAddress) return std::nullopt;  // as npos is, too
+  if (end > kLongestAddress) return std::nullopt;  // also if end is npos
   GpuError error;
   error.gpu = text.substr(0, end);
   text.remove_prefix(end + 3);
@@ -96,7 +95,7 @@ std::string GpuErrorWatch::cause(pid_t pid) {
     return pids_are_ours_ && error.pid == pid;
   };
   const auto own = std::ranges::find_if(errors_, is_own);
-  // An error of a process may only follow from one of its GPU before it.
+  // An error of a process may only be the consequence of an earlier error of its GPU.
   const auto first = std::ranges::find_if(errors_, [&](const GpuError& error) {
     return own == errors_.end() ? error.of_gpu
                                 : is_own(error) || (error.of_gpu && error.gpu == own->gpu);

@@ -11,17 +11,17 @@
 
 namespace ddprun::launcher {
 
-/// An error that NVIDIA's driver wrote into the kernel's log, with the number that it calls Xid.
+/// An error that NVIDIA's driver wrote into the kernel's log. NVIDIA calls its number Xid.
 struct GpuError {
-  std::string gpu;  ///< on the PCI bus: "0000:3b:00"
+  std::string gpu;  ///< address on the PCI bus: "0000:3b:00"
   int xid = 0;
-  pid_t pid = 0;        ///< of the process that had it, in the initial pid namespace; 0: unknown
+  pid_t pid = 0;        ///< of the process with the error, in the initial pid namespace; 0: unknown
   std::string text;     ///< "Xid 79 (the GPU fell off the bus)"
-  bool of_gpu = false;  ///< a fault of the GPU or its links, for whichever process
+  bool of_gpu = false;  ///< a fault of the GPU or its links; hits any process
 };
 
-/// Finds out whether a GPU failed under a worker, from the kernel's log, if that can be read.
-/// For any thread, one at a time.
+/// Finds out from the kernel's log whether a GPU failed under a worker; finds nothing if the log
+/// cannot be read. For any thread, one at a time.
 class GpuErrorWatch {
  public:
   /// Only later errors count. Other paths are for tests.
@@ -30,8 +30,8 @@ class GpuErrorWatch {
       : log_(KernelLog::From::now, kmsg), pids_are_ours_(in_initial_pid_namespace(proc_self)) {}
 
   /// The cause of the end of process `pid`: "GPU 0000:3b:00: Xid 31 (an invalid address in GPU
-  /// memory), as this host's kernel says"; the first of its own errors, or that of their GPU which
-  /// came before it; or else one of any GPU. Empty: none.
+  /// memory), as this host's kernel says". This is the first error among its own and the faults of
+  /// their GPU; if it has none of its own, the first fault of any GPU. Empty: no error.
   std::string cause(pid_t pid);
 
  private:
@@ -40,8 +40,8 @@ class GpuErrorWatch {
   std::vector<GpuError> errors_;
 };
 
-/// The error in a record of the kernel's log; nullopt: another message, or one that only follows
-/// from a process's end.
+/// Parses a record of the kernel's log; nullopt: another message, or an error that only follows
+/// from the end of a process.
 std::optional<GpuError> parse_gpu_error(std::string_view record);
 
 }  // namespace ddprun::launcher

@@ -6,7 +6,7 @@
 namespace ddprun::launcher {
 namespace {
 
-// Of nvml.h.
+// Structures of nvml.h.
 struct Memory {
   unsigned long long total, free, used;
 };
@@ -20,7 +20,7 @@ struct Reason {
 };
 
 /// nvmlClocksThrottleReason... Left out: idle, clocks that somebody has set, and the power limit,
-/// which a GPU reaches that is well used.
+/// which every busy GPU reaches.
 constexpr std::array kSlowdowns = std::to_array<Reason>({
     {0x20 | 0x40, "too hot"},              // SwThermalSlowdown, HwThermalSlowdown
     {0x80, "its power supply limits it"},  // HwPowerBrakeSlowdown

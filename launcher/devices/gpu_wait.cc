@@ -9,12 +9,12 @@
 namespace ddprun::launcher {
 namespace {
 
-constexpr std::uint64_t kPollingBelow = 8UL * 1024;  // which the polling itself may change
+constexpr std::uint64_t kPollingBelow = 8UL * 1024;  // polling changes the stack near its top
 constexpr std::uint64_t kPollingAbove = 4UL * 1024;
-constexpr std::size_t kFewestBlocks = 8;  // that tell something
+constexpr std::size_t kFewestBlocks = 8;  // fewer blocks prove nothing
 constexpr std::size_t kHashLength = 8;
 
-/// Of a file, or of "[vdso]".
+/// The code in a file, or in "[vdso]".
 Code code_of(std::string_view path) {
   const std::string_view name = path.substr(path.rfind('/') + 1);
   const auto is_any = [name](auto... prefix) { return (name.starts_with(prefix) || ...); };
@@ -87,7 +87,7 @@ std::string stack_blocks(std::string_view bytes) {
   return hashes;
 }
 
-/// begin-end rwxp offset device inode path
+/// Format: begin-end rwxp offset device inode path
 std::optional<Mapping> parse_mapping(const std::string& line) {
   unsigned long long begin = 0, end = 0;
   char rights[5] = {};

@@ -52,7 +52,7 @@ bool is_running(pid_t pid, pid_t tid) {
   return thread && thread->state == 'R';
 }
 
-/// Of a thread that stands still, in seconds.
+/// The CPU time of a thread that stands still, in seconds.
 double cpu_of_thread(pid_t pid, pid_t tid) {
   double nanoseconds = 0;
   std::ifstream(thread_file(pid, tid, "schedstat")) >> nanoseconds;
@@ -66,7 +66,7 @@ double cpu_of_process(pid_t pid) {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9;
 }
 
-/// How often it has given its processor away in order to wait.
+/// How often the thread has given its processor away to wait.
 std::uint64_t sleeps_of_thread(pid_t pid, pid_t tid) {
   constexpr std::string_view kName = "voluntary_ctxt_switches:";
   std::ifstream file(thread_file(pid, tid, "status"));
@@ -80,13 +80,13 @@ struct CloseTasks {
   void operator()(DIR* directory) const { closedir(directory); }
 };
 
-/// A thread that runs.
+/// A running thread.
 struct Running {
   pid_t tid = 0;
   std::uint64_t sleeps = 0;
 };
 
-/// Empty also if they are too many to wait.
+/// The threads of a process that run; empty also if so many run that the process computes.
 std::vector<Running> running_threads(pid_t pid) {
   std::vector<Running> running;
   const std::unique_ptr<DIR, CloseTasks> tasks(
@@ -128,7 +128,7 @@ struct Registers {
   std::uint64_t stack = 0;
 };
 
-/// Of a stopped thread.
+/// The registers of a stopped thread.
 std::optional<Registers> registers_of(pid_t tid) {
   user_regs_struct all = {};
   iovec where = {&all, sizeof all};
@@ -142,7 +142,7 @@ std::optional<Registers> registers_of(pid_t tid) {
 #endif
 }
 
-/// As much as can be read.
+/// The memory from `begin`, up to `end` or the first byte that cannot be read.
 std::string memory_of(pid_t pid, std::uint64_t begin, std::uint64_t end) {
   std::string bytes(end - begin, '\0');
   const iovec here = {bytes.data(), bytes.size()};

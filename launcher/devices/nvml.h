@@ -7,14 +7,14 @@
 
 namespace ddprun::launcher {
 
-/// Whether the kernel has NVIDIA's driver, by two system calls; files are under `root`.
+/// Whether the kernel has NVIDIA's driver; takes two system calls. Files are under `root`.
 bool has_nvidia_driver(const std::string& root = "");
 
 /// NVML, the library of NVIDIA's driver, loaded by dlopen for the life of this object: nothing is
 /// linked. Its C interface is stable; functions that an older driver lacks return kMissing.
 ///
-/// Constructing it takes tens of milliseconds, and seconds where the driver begins with it.
-/// For any thread, one at a time.
+/// The constructor takes tens of milliseconds; seconds if it has to start the driver. For any
+/// thread, one at a time.
 class Nvml {
  public:
   using Device = void*;  ///< nvmlDevice_t
@@ -30,7 +30,7 @@ class Nvml {
   Nvml& operator=(Nvml&&) = delete;
   ~Nvml();
 
-  /// 0, or the error because of which no other function can be called.
+  /// 0, or the error of NVML's start, after which no other function can be called.
   int error() const { return error_; }
 
   /// Calls a function of nvml.h: 0 is NVML_SUCCESS.
@@ -43,16 +43,16 @@ class Nvml {
 
   unsigned count() const;
 
-  /// nullptr: it may not be opened, or is lost; `error`, if given, gets why.
+  /// nullptr: the GPU may not be opened, or is lost; `error`, if given, gets the reason.
   Device at(unsigned index, int* error = nullptr) const;
 
   /// The device that an entry of CUDA_VISIBLE_DEVICES names: an index, or the whole UUID of a GPU
-  /// or a MIG instance; nullptr: none.
+  /// or a MIG instance; nullptr: no such device.
   Device named(const std::string& entry) const;
 
   std::string uuid(Device device) const;
 
-  /// On the PCI bus, as in /sys/bus/pci/devices; empty: unknown.
+  /// Its address on the PCI bus, as in /sys/bus/pci/devices; empty: unknown.
   std::string address(Device device) const;
 
  private:
