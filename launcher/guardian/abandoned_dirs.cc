@@ -26,7 +26,7 @@ bool is_own(const Fd& directory) {
 
 Fd lock_directory(const std::string& path) {
   Fd directory(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  // A removed one may have been locked in between: so is_own comes last.
+  // Between open and flock another process may have removed it: so is_own comes last.
   if (!directory || flock(directory.get(), LOCK_EX | LOCK_NB) != 0 || !is_own(directory))
     return Fd();
   return directory;

@@ -5,17 +5,17 @@
 
 #include "base/fd.h"
 
-// Directories whose owner had no chance to remove them, because it was killed together with its
-// guardian. An owner locks its directory, and the kernel ends the lock with the owner.
+// Directories whose owner could not remove them, because it was killed together with its guardian.
+// An owner locks its directory, and the kernel releases the lock when the owner ends.
 
 namespace ddprun::launcher {
 
 /// Locks a directory that was just created, until the descriptor is closed. Empty: it cannot be
-/// locked, or was taken for an abandoned one.
+/// locked, or another ddprun removed it as abandoned.
 Fd lock_directory(const std::string& path);
 
-/// Removes the directories of this user in `folder` whose name is `prefix` and six characters, and
-/// that no process has locked. Ignores errors.
+/// Removes this user's unlocked directories in `folder` whose name is `prefix` and six characters.
+/// Ignores errors.
 void remove_abandoned_dirs(const std::string& folder, const std::string& prefix);
 
 }  // namespace ddprun::launcher

@@ -10,16 +10,16 @@
 
 namespace ddprun::launcher {
 
-/// Signals for this process from one on another host, over a descriptor: a byte is the number of a
-/// signal, or 0, a sign of life. The end of the descriptor, or silence for kSilence, is SIGTERM:
-/// the process that started this one is gone. After as long again it is a second SIGTERM, which
-/// ends waits such as that for a reader of the output.
+/// Signals to this process from a process on another host, over a descriptor. A byte is the number
+/// of a signal, or 0, a sign of life. If the descriptor ends or is silent for kSilence, the process
+/// that started this one is gone: that counts as SIGTERM. After as long again it counts as a second
+/// SIGTERM, which ends waits such as that for a reader of the output.
 class ControlInput {
  public:
   /// Several times the interval between two signs of life.
   static constexpr std::chrono::seconds kSilence{60};
 
-  /// An empty `input`: there are no such signals.
+  /// If `input` is empty, no such signals come.
   explicit ControlInput(Fd input, std::chrono::milliseconds silence = kSilence)
       : input_(std::move(input)), silence_(silence) {}
 
@@ -27,7 +27,7 @@ class ControlInput {
   int fd() const { return input_.get(); }
   int timeout() const;
 
-  /// Call after each poll; `readable`: poll(2) said so. The signals to forward.
+  /// Returns the signals to forward. Call after each poll; `readable` is poll(2)'s result.
   std::vector<int> read(bool readable);
 
  private:

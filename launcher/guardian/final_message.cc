@@ -36,7 +36,7 @@ void send_all(const Fd& socket, std::string_view bytes, FinalClock::time_point d
   }
 }
 
-/// The bytes that came; empty: none will.
+/// The bytes that came; empty: no more will come.
 std::string_view receive(const Fd& socket, std::array<char, 4096>& buffer,
                          FinalClock::time_point deadline) {
   if (!is_ready(socket, POLLIN, deadline)) return {};

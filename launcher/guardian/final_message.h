@@ -12,36 +12,36 @@
 namespace ddprun::launcher {
 
 /// The message that the guardian sends when the agent has ended and all of its descendants are
-/// reaped. Lives in memory that both processes share, and begins as zeros: there is none.
+/// reaped. Lives in memory that both processes share; zeros mean that no message is set.
 class FinalMessage {
  public:
   /// The bytes to send next.
   struct Turn {
     std::string bytes;
-    bool is_last = true;  ///< else there is more to send after an answer
+    bool is_last = true;  ///< else more is sent after an answer
   };
 
-  /// Speaks on the connection: is called with what came from the other side, at first with nothing.
+  /// Speaks on the connection: gets what the other side sent, at first nothing.
   using Talk = std::function<Turn(std::string_view received)>;
 
-  /// Makes the conversation, from the stored subject and how the agent ended: "its agent was
+  /// Makes the conversation, from the stored subject and from how the agent ended: "its agent was
   /// killed by SIGKILL".
   using Compose = std::function<Talk(const std::string& subject, const std::string& how)>;
 
-  /// Where to: a socket address; `from` is the address to send from, or empty.
+  /// The socket address to send to, and the address to send from, which may be empty.
   struct Route {
     std::string_view to;
     std::string_view from;
   };
 
-  /// In the agent: there is one, about `subject`, of 512 bytes at most. One that is killed
-  /// meanwhile leaves none.
+  /// Called in the agent: sets a message about `subject`, of 512 bytes at most. If the agent is
+  /// killed during this call, no message is set.
   void set(const Route& route, std::string_view subject);
 
-  /// In the agent: there is none.
+  /// Called in the agent: there is no message.
   void clear() { is_set_ = false; }
 
-  /// In the guardian: connects, sends and closes, within two seconds in all. Errors are ignored:
+  /// Called in the guardian: connects, sends and closes, within two seconds in all. Ignores errors:
   /// the message only saves time.
   void send(const Compose& compose, const std::string& how) const;
 

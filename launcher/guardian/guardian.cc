@@ -40,7 +40,7 @@ LivenessTimer liveness_timer;
 
 /// Memory that both processes share: the agent writes it, the guardian reads it.
 struct Shared {
-  char cleanup_dir[PATH_MAX];  ///< that the guardian removes; empty: none
+  char cleanup_dir[PATH_MAX];  ///< the guardian removes it; empty: no directory
   FinalMessage final_message;
   std::atomic<std::uint32_t> liveness_settings;
   std::atomic<bool> quit_stops_nothing;
@@ -48,11 +48,11 @@ struct Shared {
   std::atomic<bool> log_with_time;
   char log_host[HOST_NAME_MAX + 1];
   std::atomic<pid_t>
-      workers[1024];  ///< 0: no more. They may have ended, and others have their pids
+      workers[1024];  ///< 0 ends the list. They may have ended, and others have their pids
 };
 Shared* shared = nullptr;
 
-/// In the guardian, which has not read the command line.
+/// Logs in the guardian, which has not read the command line.
 void report(const std::string& sentence) {
   log::set_style({shared->log_format, shared->log_with_time, shared->log_host});
   log::error(sentence);
@@ -61,13 +61,13 @@ void report(const std::string& sentence) {
 void become_agent(pid_t parent) {
   guardian_pid = parent;
   prctl(PR_SET_CHILD_SUBREAPER, 1);
-  prctl(PR_SET_PDEATHSIG, SIGCONT);  // read like the others, and continues a stopped agent
+  prctl(PR_SET_PDEATHSIG, SIGCONT);  // read like other signals; also continues a stopped agent
   setpgid(0, 0);
 }
 
 struct ReceivedSignal {
-  int number;          // 0: none
-  bool from_terminal;  // or from the kernel for another reason; not from a process
+  int number;          // 0: no signal
+  bool from_terminal;  // or from the kernel for another reason, but from no process
 };
 
 ReceivedSignal read_signal(const Fd& signals) {
@@ -76,8 +76,8 @@ ReceivedSignal read_signal(const Fd& signals) {
   return {static_cast<int>(info.ssi_signo), info.ssi_code == SI_KERNEL};
 }
 
-/// Each with its process group. One that is still the agent's child, which has been stopped and
-/// reaps none, has its group still.
+/// Kills each worker with its process group. A worker that is still the agent's child still has its
+/// group: the agent is stopped and reaps none.
 void kill_known_workers(pid_t agent) {
   for (const std::atomic<pid_t>& each : shared->workers) {
     const pid_t worker = each;
@@ -86,7 +86,7 @@ void kill_known_workers(pid_t agent) {
   }
 }
 
-/// The agent dies last: while it lives, no other process becomes the parent of what it started.
+/// Kills the agent last: while it lives, no other process becomes the parent of what it started.
 void kill_agent(pid_t agent) {
   kill(agent, SIGSTOP);  // if it runs again, it must not start more workers
   kill_known_workers(agent);
@@ -94,16 +94,16 @@ void kill_agent(pid_t agent) {
   kill(agent, SIGKILL);
 }
 
-/// Whether `child` can be waited for, but has neither ended nor stopped.
+/// Whether `child` exists and has neither ended nor stopped.
 bool still_runs(pid_t child) {
   siginfo_t info = {};
   constexpr int kLook = WSTOPPED | WEXITED | WNOHANG | WNOWAIT;
   return waitid(P_PID, static_cast<id_t>(child), &info, kLook) == 0 && info.si_pid == 0;
 }
 
-/// The agent first: it must not start workers, nor continue them after an earlier Ctrl-Z, any more
-/// when they are stopped, nor write when the shell sees this process stopped. A second is enough
-/// for it, unless it sleeps in the kernel.
+/// Stops the agent first, so that it can no longer start workers, continue them after an earlier
+/// Ctrl-Z, or write when the shell sees this process stopped. It stops within a second, unless it
+/// sleeps in the kernel.
 void stop_all(pid_t agent, TerminalSettings& terminal) {
   kill(agent, SIGSTOP);
   while (still_runs(agent) && wait_for_child_signal(std::chrono::seconds(1))) {
@@ -116,7 +116,7 @@ void stop_all(pid_t agent, TerminalSettings& terminal) {
   kill(agent, SIGWINCH);  // the window may have another size by now
 }
 
-/// poll(2)'s timeout: the shorter one, where -1 is none.
+/// poll(2)'s timeout: the shorter of the two; -1 is no timeout.
 int shorter_timeout(int a, int b) {
   return a < 0 || (b >= 0 && b < a) ? b : a;
 }
@@ -136,9 +136,9 @@ struct AgentEnd {
   bool was_unresponsive = false;
 };
 
-/// Forwards signals and reaps orphans until the agent has ended. Writes nothing after it has killed
-/// the agent, unless that does not end: whoever reads our stderr may be as slow, and what is left
-/// of the agent's processes is only killed when it is dead.
+/// Forwards signals and reaps orphans until the agent has ended. After killing the agent it writes
+/// only if the agent does not end: our stderr's reader may be slow, and the agent's remaining
+/// processes are only killed when the agent is dead.
 AgentEnd wait_for_agent(pid_t agent, const Fd& signals, ControlInput& control,
                         StopRequests& requests, TerminalSettings& terminal,
                         SurvivorWait& survivors) {
@@ -177,7 +177,7 @@ AgentEnd wait_for_agent(pid_t agent, const Fd& signals, ControlInput& control,
       forward(requests, agent, {signal, from_terminal});
     }
     if (requests.are_unread()) kill_once();
-    // Asked also when it was killed, as this takes the expiry from the timer: it may die late.
+    // Checked also after the kill, as this takes the expiry from the timer: the agent may die late.
     if (watch.is_unresponsive(LivenessWatch::Clock::now())) {
       was_unresponsive = true;
       kill_once();
@@ -185,7 +185,7 @@ AgentEnd wait_for_agent(pid_t agent, const Fd& signals, ControlInput& control,
   }
 }
 
-/// Until none is left, also of processes that fork meanwhile.
+/// Kills until no descendant is left, including new children of processes that fork.
 void kill_all_descendants(SurvivorWait& survivors) {
   survivors.begin();
   while (has_children()) {
@@ -215,10 +215,10 @@ void clean_up_after(const AgentEnd& agent, const FinalMessage::Compose& final_me
   if (!fault.empty()) report("ddprun's agent " + fault + "; its workers were killed");
 }
 
-/// The exit code, unless it dies by SIGINT.
+/// Returns the exit code, unless it dies by SIGINT.
 int end_as(ExitStatus agent, const StopRequests& requests) {
   const int code = requests.are_ignored() ? 128 + requests.first() : agent.code();
-  // A shell that waits for us got the Ctrl-C, too, and acts on it only if we died by it.
+  // A shell that waits for us also got the Ctrl-C. It acts on it only if we died by it.
   if (code == 128 + SIGINT && requests.are_from_ctrl_c()) die_by(SIGINT);
   return code;
 }
@@ -233,7 +233,7 @@ Result<int> guard(const std::function<int()>& agent, const FinalMessage::Compose
   void* memory =
       mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return os_error("cannot share memory with the agent", errno);
-  madvise(memory, sizeof(Shared), MADV_DONTDUMP);  // the final message may have a key
+  madvise(memory, sizeof(Shared), MADV_DONTDUMP);  // the final message may contain a key
   shared = static_cast<Shared*>(memory);           // zeros, as each member begins
   if (Result<> opened = liveness_timer.open(shared->liveness_settings); !opened)
     return opened.error();

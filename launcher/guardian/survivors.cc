@@ -19,7 +19,7 @@ namespace ddprun::launcher {
 namespace {
 
 constexpr std::size_t kMostNamed = 8;
-constexpr int kMostThreads = 64;  // that are looked at
+constexpr int kMostThreads = 64;  // of a process, that are read
 
 bool may_signal(pid_t pid) {
   return kill(pid, 0) == 0 || errno != EPERM;
@@ -39,7 +39,7 @@ std::string refusal_of(const Survivor& survivor) {
   return process_text(survivor.process) + " runs as " + whose + ", and ddprun may not end it";
 }
 
-/// One that was killed is held if its tracer has stopped it at its end, or has not reaped it.
+/// A tracer holds a killed thread if it has stopped it at its end, or has not reaped it.
 void add_thread(Survivor& survivor, const std::string& status) {
   const ProcessSample thread = parse_proc_status(status);
   if (thread.state == 'D') survivor.sleeping = true;

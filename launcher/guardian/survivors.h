@@ -11,34 +11,34 @@
 
 namespace ddprun::launcher {
 
-/// A process that SIGKILL has not ended yet, and what may keep it.
+/// A process that SIGKILL has not ended yet, and possible reasons.
 struct Survivor {
   Descendant process;
   bool may_signal = true;   ///< this process may send signals to it
   uid_t user = 0;           ///< its user
   bool frozen = false;      ///< by its control group
   bool sleeping = false;    ///< a thread is in uninterruptible sleep
-  pid_t tracer = 0;         ///< that holds a thread of it; 0: none
+  pid_t tracer = 0;         ///< holds a thread of it; 0: no tracer
   std::string tracer_name;  ///< empty: unknown
 };
 
 /// "pid 7 (dd) is in uninterruptible sleep (D)".
 std::string survivor_text(const Survivor& survivor);
 
-// Lists have the first eight by name.
+// Lists name the first eight processes.
 
 /// "pid 7 (sh), pid 8 (sleep)".
 std::string names_text(const std::vector<Descendant>& processes);
 
-/// Why these descendants live on. Reads /proc.
+/// Why these descendants still live. Reads /proc.
 std::string survivors_text(const std::vector<Descendant>& left);
 
-/// Which of these this process may not signal, and whose they are; empty: none.
+/// Names those of these processes that this process may not signal, and their users; empty: none.
 std::string refusal_text(std::vector<Descendant> processes);
 
-/// A wait for the end of descendants that got SIGKILL, in a process without an event loop: reports
-/// after 5 s, and each time the wait has doubled, why they live on, and at last that they have
-/// ended.
+/// Reports a wait for the end of descendants that got SIGKILL, in a process without an event loop.
+/// Reports after 5 s, and each time the wait has doubled, why they still live, and at last that
+/// they have ended.
 class SurvivorWait {
  public:
   using Clock = std::chrono::steady_clock;
@@ -49,12 +49,12 @@ class SurvivorWait {
   /// A second call changes nothing.
   void begin();
 
-  /// Time until report_if_due() has something to do; a day at most.
+  /// The time until report_if_due() has something to do; a day at most.
   std::chrono::milliseconds time_left() const;
 
   void report_if_due();
 
-  /// They have ended.
+  /// Call when they have ended.
   void end();
 
  private:

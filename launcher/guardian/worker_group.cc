@@ -11,9 +11,9 @@
 namespace ddprun::launcher {
 namespace {
 
-/// How long a worker may run on when those that got the signal in its place have ended.
+/// How long a worker may still run after the processes that got the signal in its place have ended.
 constexpr std::chrono::seconds kTimeToFollow{3};
-/// What belongs to a program ends with it within less.
+/// Helpers of a program end within less than this after it.
 constexpr std::chrono::seconds kTimeForHelpers{1};
 
 }  // namespace
@@ -57,7 +57,7 @@ void WorkerGroup::on_worker_ended(int local_rank, ExitStatus status) {
   Member& member = members_[static_cast<size_t>(local_rank)];
   member.deputies.reset();
   const pid_t pid = member.worker.pid();
-  // Right after its worker was reaped, before the pid can be reused.
+  // Check right after the worker was reaped, before its pid can be reused.
   if (kill(-pid, 0) == 0 || errno == EPERM) orphaned_groups_.insert(pid);
   hooks_.worker_ended({local_rank, pid, status, std::chrono::steady_clock::now() - member.started,
                        member.stopped, batch_->exec_failure(static_cast<size_t>(local_rank))});
@@ -81,7 +81,7 @@ void WorkerGroup::stop(int signal, bool to_whole_groups) {
   } else if (stop_signal_ == 0) {
     begin_stop(signal, to_whole_groups);
   }
-  if (running_ == 0) finish_or_stop_orphans();  // also if none was started
+  if (running_ == 0) finish_or_stop_orphans();  // also if no worker was started
 }
 
 void WorkerGroup::begin_stop(int signal, bool to_whole_groups) {
@@ -156,7 +156,7 @@ void WorkerGroup::kill_now() {
   signal_orphans();
 }
 
-/// Helpers of a program see its end, and end by themselves.
+/// Helpers of a program notice its end, and end by themselves.
 void WorkerGroup::let_orphans_end() {
   if (deadline_.expiry() > std::chrono::steady_clock::now()) return;
   deadline_.expires_after(kTimeForHelpers);
@@ -167,8 +167,8 @@ void WorkerGroup::let_orphans_end() {
   });
 }
 
-/// Orphans get SIGTERM, whichever signal their workers got: shells start background commands with
-/// SIGINT ignored.
+/// Sends SIGTERM to orphans, whichever signal their workers got: shells start background commands
+/// with SIGINT ignored.
 void WorkerGroup::stop_orphans() {
   if (stop_signal_ == 0 && !had_time_) return let_orphans_end();
   if (stop_signal_ == 0) {
@@ -183,7 +183,7 @@ void WorkerGroup::stop_orphans() {
   signal_orphans();
 }
 
-/// While workers run, only groups of ended workers are signalled: a running worker stops its own
+/// While workers run, signals only groups of ended workers: a running worker stops its own
 /// children. When no worker runs, all remaining descendants are orphans.
 void WorkerGroup::signal_orphans() {
   bool all_sent = true;
@@ -201,9 +201,9 @@ void WorkerGroup::signal_orphans() {
   if (!all_sent || is_search_under_way()) retry_orphans();
 }
 
-/// One that was not signalled has ended, or got another parent meanwhile, or no descriptor was left
-/// for it. No SIGCHLD may come that would cause another look. The pauses grow, as some processes
-/// may not be signalled at all (setuid).
+/// A process that could not be signalled has ended or got another parent, or no descriptor was left
+/// for it. No SIGCHLD may come to cause another try. The pauses grow, because some processes may
+/// never be signalled (setuid).
 void WorkerGroup::retry_orphans() {
   retry_.expires_after(is_search_under_way() ? kSearchPause
                                              : std::exchange(retry_pause_, 2 * retry_pause_));

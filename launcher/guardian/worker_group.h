@@ -33,53 +33,52 @@ struct WorkerEnd {
   std::optional<Error> exec_failure;  ///< why the program was never executed
 };
 
-/// The workers of one round on this node and all their descendants, from start until none is left.
-/// Only one group at a time may exist, in a process that is a child subreaper.
+/// The workers of one round on this node and all their descendants, from the start until no
+/// descendant is left. Only one group at a time may exist, in a process that is a child subreaper.
 ///
 /// Descendants that outlive their worker are called orphans, whether or not they left its process
-/// group. Destroying the group kills the workers that still run.
-/// Thread: the executor's.
+/// group. The destructor kills the workers that still run. Thread: the executor's.
 class WorkerGroup {
  public:
   struct Hooks {
     std::function<void(const WorkerEnd&)> worker_ended;  ///< once for each worker, immediately
-    /// The grace has passed, and all got SIGKILL: these workers, and these processes, with theirs.
+    /// The grace has passed, and these workers, and these processes, got SIGKILL.
     std::function<void(const std::vector<int>& local_ranks, const std::vector<Descendant>&)> killed;
     std::function<void()> all_ended;  ///< once, when no descendant is left
-    /// These outlived the workers, which have ended without stop(), by a second. They are stopped.
+    /// These orphans still run a second after all workers ended without stop(), and are stopped.
     std::function<void(const std::vector<Descendant>& orphans)> stopping_orphans;
-    /// It has ended, but the kernel does not say how before its tracer lets it go.
+    /// It has ended, but its tracer holds it: until that lets it go, the kernel does not say how.
     std::function<void(int local_rank)> worker_held = {};
-    /// `signal` has stopped the worker: SIGSTOP, SIGTTIN ... From child_changed.
+    /// `signal` has stopped the worker: SIGSTOP, SIGTTIN ... Called from child_changed.
     std::function<void(int local_rank, pid_t pid, int signal)> worker_stopped = {};
-    /// It goes on. From child_changed.
+    /// A stopped worker was continued. Called from child_changed.
     std::function<void(int local_rank, pid_t pid)> worker_continued = {};
   };
 
   /// `grace` is the time between the first signal and SIGKILL; 0: SIGKILL immediately.
   WorkerGroup(boost::asio::any_io_executor executor, std::chrono::milliseconds grace, Hooks hooks);
 
-  /// Starts all workers, local rank 0 first; call it once. Returns their pids and output pipes.
-  /// Errors: system; workers that were already started run on until stop().
+  /// Starts all workers, local rank 0 first. Call it once. Returns their pids and output pipes.
+  /// Errors: system; workers that were already started run until stop().
   Result<std::vector<Child>> start(std::vector<Command> commands);
 
-  /// Sends `signal` to those of each worker's processes that signal_targets() chooses, or to its
-  /// whole group; to the rest when the worker has ended, or still runs a moment after all of those
-  /// have; and SIGKILL after the grace. A second call kills immediately. Orphans get SIGTERM when
-  /// no worker runs any more, within the same grace; so do orphans that are left a second after the
-  /// last worker has ended without stop(). all_ended follows.
+  /// Sends `signal` to the processes of each worker that signal_targets() chooses, or to its whole
+  /// group. The rest gets it when the worker has ended, or if it still runs a moment after all of
+  /// those processes have. SIGKILL follows after the grace. A second call kills immediately. When
+  /// no worker runs any more, orphans get SIGTERM, within the same grace. So do orphans that are
+  /// left a second after the last worker has ended without stop(). all_ended follows.
   void stop(int signal, bool to_whole_groups = false);
 
   /// Sends `signal` to one worker's group. False: there is no such local rank, or it has ended.
   bool signal(int local_rank, int signal);
 
-  /// Call at each SIGCHLD: reaps orphans, and finds workers that were stopped.
+  /// Call at each SIGCHLD: reaps orphans, and finds workers that were stopped or continued.
   void child_changed();
 
   /// How many workers were started.
   int size() const { return static_cast<int>(members_.size()); }
 
-  /// Whether all that still runs got SIGKILL.
+  /// Whether everything that still runs got SIGKILL.
   bool is_killing() const { return stop_signal_ == SIGKILL; }
 
   /// Local ranks that were killed after the grace.
@@ -104,7 +103,7 @@ class WorkerGroup {
     Worker worker;
     std::chrono::steady_clock::time_point started;
     bool stopped = false;                          ///< it was alive when stop() signalled it
-    std::shared_ptr<Deputies> deputies = nullptr;  ///< handlers look whether they are there
+    std::shared_ptr<Deputies> deputies = nullptr;  ///< handlers check that they still exist
   };
 
   void tell_guardian() const;
@@ -131,10 +130,10 @@ class WorkerGroup {
   int running_ = 0;
   bool ended_ = false;
   bool asked_ = false;                // stop() was called
-  bool had_time_ = false;             // orphans, to end by themselves
+  bool had_time_ = false;             // orphans had time to end by themselves
   int stop_signal_ = 0;               // 0: not stopping
-  std::set<pid_t> orphaned_groups_;   // not empty, but their worker has ended
-  std::set<pid_t> signalled_groups_;  // these and these processes got stop_signal_
+  std::set<pid_t> orphaned_groups_;   // groups of an ended worker that still have processes
+  std::set<pid_t> signalled_groups_;  // these groups and these orphans got stop_signal_
   std::set<pid_t> signalled_orphans_;
   std::vector<int> killed_;
   boost::asio::steady_timer deadline_;
