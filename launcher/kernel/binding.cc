@@ -15,7 +15,7 @@ namespace {
 using Numbers = std::set<int>;
 using Near = std::vector<std::vector<int>>;
 
-/// The values of a member in these CPUs.
+/// The values of a member over these CPUs.
 Numbers values(const Topology& cpus, int Cpu::* member) {
   Numbers numbers;
   for (const Cpu& cpu : cpus) numbers.insert(cpu.*member);
@@ -42,7 +42,7 @@ std::vector<Topology> group(const Topology& cpus, int Cpu::* member) {
   return groups;
 }
 
-/// Part `i` when the cores of these CPUs are divided into `n` parts.
+/// Part `i` of these CPUs, whose cores are divided into `n` parts.
 Topology part(const Topology& cpus, size_t i, size_t n) {
   const std::vector<Topology> cores = group(cpus, &Cpu::core);
   size_t begin = i * cores.size() / n;  // if there are fewer cores than parts
@@ -154,7 +154,7 @@ class Binder {
     return share;
   }
 
-  /// The workers of a set of nodes get its core complexes in turn, those with the most CPUs first.
+  /// The workers of the same nodes get their core complexes in turn, the largest ones first.
   Topology complex_of(size_t worker) const {
     const Numbers home = values(shares_[worker], &Cpu::node);
     const auto before =

@@ -8,8 +8,8 @@
 
 namespace ddprun::launcher {
 
-/// Which CPUs a worker gets; the names are torchrun's. Its share is an even part, in whole cores,
-/// of the CPUs closest to its GPUs, which it divides with the other workers there.
+/// Which CPUs a worker gets; the names are torchrun's. A worker's share is an even part, in whole
+/// cores, of the CPUs closest to its GPUs. It divides these with the other workers there.
 enum class NumaBinding {
   node,          ///< all CPUs of the NUMA nodes that its share is on
   socket,        ///< all CPUs of the sockets that its share is on
@@ -21,15 +21,15 @@ enum class NumaBinding {
 /// The CPUs of one worker.
 struct Binding {
   std::vector<int> cpus;   ///< the kernel's numbers, ascending
-  std::vector<int> nodes;  ///< their NUMA nodes, likewise
+  std::vector<int> nodes;  ///< the NUMA nodes of these CPUs, ascending
 };
 
 /// Decides which CPUs each worker of this machine gets. `near` lists for each worker the NUMA nodes
 /// closest to its GPUs; empty: unknown, or no GPUs. If it is empty for all workers, they divide all
 /// CPUs, in order. Pure.
 ///
-/// Shares differ by at most one core; the first ones are larger. With fewer cores than workers,
-/// they share cores, except with `exclusive`.
+/// Shares differ by at most one core; the first ones are larger. If there are fewer cores than
+/// workers, they share cores, except with `exclusive`.
 ///
 /// Errors: usage (`topology` has no CPU close to a worker's GPUs; too few cores).
 Result<std::vector<Binding>> bind_workers(NumaBinding how, const Topology& topology,

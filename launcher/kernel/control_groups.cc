@@ -13,11 +13,11 @@ namespace {
 constexpr const char* kGroups = "/sys/fs/cgroup";
 constexpr const char* kUnified = "/sys/fs/cgroup/unified";  // version 2 beside version 1
 
-/// The first number of a file and the one after it; -1: there is none, as in "max".
+/// The first number of a file and the one after it; -1: there is no number, such as in "max".
 std::pair<double, double> numbers_in(const std::string& path) {
   std::ifstream file(path);
   std::pair<double, double> numbers(-1, -1);
-  if (!(file >> numbers.first)) return {-1, -1};  // it writes 0 where it reads no number
+  if (!(file >> numbers.first)) return {-1, -1};  // a failed >> has written 0
   file >> numbers.second;
   return numbers;
 }

@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// An older core of the same name is of another process.
+/// An older core of the same name belongs to another process.
 constexpr std::chrono::minutes kNew{1};
 
 std::string kernel_setting(const std::string& name) {
@@ -31,7 +31,7 @@ bool is_new_file(const std::string& path) {
   return !gone && fs::file_time_type::clock::now() - written < kNew;
 }
 
-/// Empty: no match is new, or several are, and nothing tells which it is.
+/// Empty unless exactly one match is new: of several, none is known to be the right one.
 std::string only_match(const std::string& pattern) {
   glob_t found{};
   std::string match;
@@ -73,7 +73,7 @@ std::string core_glob(std::string_view pattern, bool adds_pid, pid_t pid) {
 std::string find_core(pid_t pid) {
   const std::string pattern = kernel_setting("core_pattern");
   std::error_code gone;
-  // In a container the pattern is the host's, where the process has another number.
+  // In a container the pattern is the host's, and the process has another pid there.
   const bool to_systemd = pattern.find("systemd-coredump") != std::string::npos &&
                           fs::exists("/run/systemd/system", gone);
   if (to_systemd) return "shown by: coredumpctl info " + std::to_string(pid);

@@ -7,14 +7,13 @@
 
 namespace ddprun::launcher {
 
-/// The name of the core of process `pid` as `pattern`, the text of core_pattern(5), gives it, for
-/// glob(3): what is not known of the process is a *. `adds_pid`: core_uses_pid is set. Empty: the
-/// core goes to a program. A parser.
+/// The glob(3) pattern for the core of process `pid`. `pattern` is the text of core_pattern(5);
+/// unknown parts of the name become *. `adds_pid`: core_uses_pid is set. Empty: the kernel pipes
+/// the core to a program. A parser.
 std::string core_glob(std::string_view pattern, bool adds_pid, pid_t pid);
 
-/// Where the kernel has left the core of `pid`, which has begun in this process's folder and died a
-/// moment ago: a path, or the command that shows it (coredumpctl). Empty: unknown. Reads files; for
-/// any thread.
+/// The core of `pid`, which has died a moment ago and was started in this process's folder: a path,
+/// or the command that shows it (coredumpctl). Empty: unknown. Reads files; for any thread.
 std::string find_core(pid_t pid);
 
 }  // namespace ddprun::launcher

@@ -28,8 +28,8 @@ class Mask {
   std::vector<unsigned long> words_;
 };
 
-/// By a thread that waits until it is on its CPU. An affinity among the attributes of a new thread
-/// would be simpler, but where it is refused old versions of glibc cancel the thread.
+/// A thread that waits until it is on its CPU, and then reads the clock. An affinity among the new
+/// thread's attributes would be simpler, but if it is refused, old glibc cancels the thread.
 class Reading {
  public:
   Reading(int cpu, const ReadClock& read, std::counting_semaphore<>& ends)
@@ -37,7 +37,7 @@ class Reading {
     has_begun_ = pthread_create(&thread_, nullptr, run, this) == 0;
     if (!has_begun_) return;
     const Mask mask({cpu});
-    pthread_setaffinity_np(thread_, mask.size(), mask.get());  // or else it is on another
+    pthread_setaffinity_np(thread_, mask.size(), mask.get());  // may fail: run() checks the CPU
     is_placed_.release();
   }
   Reading(const Reading&) = delete;
@@ -45,7 +45,7 @@ class Reading {
   bool has_begun() const { return has_begun_; }
   int cpu() const { return cpu_; }
 
-  /// Lets it run on `others`, too, so that it ends.
+  /// Lets the thread run on `others`, too, so that it ends.
   std::optional<double> finish(const Mask& others) {
     pthread_setaffinity_np(thread_, others.size(), others.get());
     pthread_join(thread_, nullptr);
@@ -53,12 +53,12 @@ class Reading {
   }
 
  private:
-  /// It runs, so the kernel has just noted the present time.
+  /// While this runs, the kernel has just noted the present time.
   static void* run(void* self) {
     auto& reading = *static_cast<Reading*>(self);
     reading.is_placed_.acquire();
     if (sched_getcpu() == reading.cpu_) reading.clock_ = reading.read_();
-    if (sched_getcpu() != reading.cpu_) reading.clock_.reset();  // it was let go meanwhile
+    if (sched_getcpu() != reading.cpu_) reading.clock_.reset();  // finish() has moved it
     reading.ends_.release();
     return nullptr;
   }

@@ -25,13 +25,13 @@
 namespace ddprun::launcher {
 namespace {
 
-/// The highest pid that Linux gives (PID_MAX_LIMIT).
+/// The highest pid that Linux assigns (PID_MAX_LIMIT).
 constexpr pid_t kHighestPid = 4 * 1024 * 1024;
 
-/// As many are tried in a few milliseconds.
+/// Trying so many pids takes a few milliseconds.
 constexpr pid_t kPidsAtATime = 8192;
 
-/// The descriptors that the functions here need at a time: a process and its file.
+/// The descriptors that these functions need at a time: a process and its file.
 std::array<Fd, 2>& spare_descriptors() {
   static std::array<Fd, 2> spare;
   return spare;
@@ -39,7 +39,7 @@ std::array<Fd, 2>& spare_descriptors() {
 
 pid_t expected_child = 0;
 
-/// Gives up the reserve during its lifetime.
+/// Closes the reserved descriptors during its lifetime, so that others can be opened.
 class BorrowedDescriptors {
  public:
   BorrowedDescriptors() {
@@ -52,14 +52,14 @@ class BorrowedDescriptors {
   }
 };
 
-/// Whether /proc is mounted, and with the pids of our namespace: `unshare --pid` alone keeps that
-/// of the outer one, where our pids are other processes.
+/// Whether /proc is mounted and shows the pids of our namespace. `unshare --pid` alone keeps the
+/// outer /proc, where our pids mean other processes.
 bool has_own_proc() {
   char self[16] = {};
   return readlink("/proc/self", self, sizeof self - 1) > 0 && std::atoi(self) == getpid();
 }
 
-/// The first bytes of a file of /proc/`pid`; empty when the process is gone.
+/// The first bytes of a file of /proc/`pid`; empty if the process is gone.
 std::string read_proc(pid_t pid, const char* name) {
   char path[32];
   std::snprintf(path, sizeof path, "/proc/%d/%s", pid, name);
@@ -78,8 +78,8 @@ bool is_child(pid_t pid, bool running = false) {
   return found == 0 && (!running || info.si_pid == 0);
 }
 
-/// Finds children by trying pids, because nothing else lists them: each time those after our own
-/// and near the last one that it has found, where the children of that one are, and another part.
+/// Finds children by trying pids, because nothing else lists them. Each look tries the pids after
+/// our own, those near the last child found (where its children are), and another part.
 class ChildSearch {
  public:
   std::vector<Descendant> look() {
@@ -99,7 +99,7 @@ class ChildSearch {
     return children;
   }
 
-  /// Whether it has tried all pids since the children that it has found last changed.
+  /// Whether it has tried all pids since the set of found children last changed.
   bool is_complete() const { return untried_ == 0; }
 
   static Descendant child(pid_t pid) { return {pid, getpid(), getpgid(pid), '?', ""}; }
@@ -121,15 +121,15 @@ class ChildSearch {
 
 std::optional<ChildSearch> child_search;  // nullopt: /proc shows the children
 
-/// 0: it is no pid.
+/// 0: not a pid.
 pid_t pid_of(std::string_view name) {
   pid_t pid = 0;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
   return error == std::errc() && end == name.data() + name.size() ? pid : 0;
 }
 
-/// Those that /proc shows. Without opendir(3), which takes 32 KiB of memory: where they are not
-/// left, a search would take seconds, and find no grandchildren.
+/// The pids that /proc shows. Avoids opendir(3), which takes 32 KiB of memory: if these are not
+/// left, a search would take seconds and find no grandchildren.
 std::vector<pid_t> all_pids() {
   const Fd proc(has_own_proc() ? open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1);
   std::vector<pid_t> pids;
@@ -145,7 +145,7 @@ std::vector<pid_t> all_pids() {
   return pids;
 }
 
-/// All processes below this one, and those that have ended but were not reaped.
+/// All processes below this one, including those that have ended but were not reaped.
 std::vector<Descendant> all_below() {
   const BorrowedDescriptors borrowed;
   std::unordered_map<pid_t, std::vector<Descendant>> children;
@@ -185,7 +185,7 @@ std::uint64_t bits_in(const std::string& status, std::string_view name) {
 
 }  // namespace
 
-/// pid (comm) state ppid pgrp ... priority nice num_threads; comm may contain blanks and
+/// Format: pid (comm) state ppid pgrp ... priority nice num_threads. comm may contain blanks and
 /// parentheses; the last ')' ends it.
 std::optional<Descendant> parse_proc_stat(const std::string& text) {
   const size_t open = text.find('(');

@@ -14,7 +14,7 @@ namespace {
 /// PROC_PID_INIT_INO.
 constexpr std::string_view kInitialPidNamespace = "pid:[4026531836]";
 
-constexpr unsigned kMostOfKernel = 7;  // higher priorities have a facility: a program's
+constexpr unsigned kMostOfKernel = 7;  // higher priorities have a facility: a program wrote it
 
 }  // namespace
 

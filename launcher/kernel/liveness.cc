@@ -33,7 +33,7 @@ void LivenessTimer::clear() {
 
 void LivenessTimer::change(std::chrono::nanoseconds until, std::chrono::nanoseconds grace) {
   if (settings_ == nullptr) return;  // there is no guardian
-  // First: an agent that is stopped between the two is caught when the old setting expires again.
+  // Counts first: if the agent is stopped between the two, the old setting expires and catches it.
   ++*settings_;
   const itimerspec timer = {timespec_of(grace), timespec_of(until)};
   timerfd_settime(fd_.get(), TFD_TIMER_ABSTIME, &timer, nullptr);
@@ -59,8 +59,7 @@ int LivenessWatch::timeout() const {
 
 bool LivenessWatch::is_unresponsive(Clock::time_point now) {
   if (!in_grace()) {
-    settings_ =
-        timer_.settings();  // first: what is set after it has expired is set within the grace
+    settings_ = timer_.settings();  // before taking the expiry: later settings are within the grace
     if (timer_.take_expiry()) grace_ends_ = now + timer_.grace();
   }
   if (now < grace_ends_) return false;

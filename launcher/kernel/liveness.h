@@ -11,25 +11,25 @@
 
 namespace ddprun::launcher {
 
-/// A timer that agent and guardian share: the agent keeps setting it, and the guardian sees when it
-/// stops doing so.
+/// A timer that agent and guardian share: the agent keeps setting it, and the guardian notices when
+/// the agent stops doing so.
 class LivenessTimer {
  public:
-  /// Before the processes part. `settings` is memory that both share, and zero. Errors: system.
+  /// Call before the fork. `settings` is shared by both processes, and zero. Errors: system.
   Result<> open(std::atomic<std::uint32_t>& settings);
 
-  /// In the agent: it expires at `until`, and from then on after each `grace`.
+  /// In the agent: it expires at `until`, and then again after each `grace`.
   void set(BootClock::time_point until, std::chrono::nanoseconds grace);
 
   /// In the agent: it does not expire.
   void clear();
 
-  // In the guardian.
+  // For the guardian:
 
   /// Readable when it has expired.
   int fd() const { return fd_.get(); }
 
-  /// Whether it has expired since it was set or this was called.
+  /// Whether it has expired since it was set, or since the last call.
   bool take_expiry() const;
 
   /// How often it was set or cleared.
@@ -45,8 +45,8 @@ class LivenessTimer {
 };
 
 /// The guardian's view of the timer. The agent is unresponsive if the timer has expired and is not
-/// set again within the grace, which starts when the guardian sees the expiry: after the whole host
-/// was suspended, the timer has expired before the agent could run.
+/// set again within the grace. The grace starts when the guardian sees the expiry: after the whole
+/// host was suspended, the timer has expired before the agent could run.
 class LivenessWatch {
  public:
   using Clock = std::chrono::steady_clock;
@@ -66,7 +66,7 @@ class LivenessWatch {
 
   const LivenessTimer& timer_;
   Clock::time_point grace_ends_ = Clock::time_point::max();  // max: the timer has not expired
-  std::uint32_t settings_ = 0;                               // before it expired
+  std::uint32_t settings_ = 0;                               // before the expiry
 };
 
 }  // namespace ddprun::launcher

@@ -15,14 +15,14 @@
 namespace ddprun::launcher {
 namespace {
 
-constexpr size_t kMostCalls = 200;  // a recursion has more
+constexpr size_t kMostCalls = 200;  // a recursion may have more
 constexpr std::chrono::milliseconds kTimeToStop{500};
 
 std::string name_of_file(std::string_view path) {
   return std::string(path.substr(path.rfind('/') + 1));
 }
 
-/// How many characters at the beginning of `name` are no brackets, although they look so; 0: none.
+/// How many characters at the start of `name` look like brackets but are none; 0: no such text.
 size_t unit_at(std::string_view name) {
   constexpr std::string_view kAnonymous = "(anonymous namespace)";
   constexpr std::string_view kOperator = "operator";
@@ -39,17 +39,17 @@ std::string name_of_function(const char* symbol) {
 
 struct Address {
   Dwarf_Addr at;
-  bool is_next;  // of a caller: the instruction after its call
+  bool is_next;  // for a caller: the instruction after its call
 };
 
 }  // namespace
 
-/// The functions of libdw that we need, and one process after another.
+/// The functions of libdw that we need; reads one process at a time.
 class NativeStacks::Library {
  public:
   static Result<std::unique_ptr<Library>> load(const std::string& name) {
     auto library = std::make_unique<Library>();
-    // Stays in memory: threads keep data of libdw's and libelf's, which a leak checker reads later.
+    // Stays loaded: threads keep data of libdw and libelf, which a leak checker reads later.
     library->handle_.reset(dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE));
     if (!library->handle_) {
       return Error{Errc::usage, "calls of C and C++ need the library " + name +
@@ -117,7 +117,7 @@ class NativeStacks::Library {
     return addresses.size() < kMostCalls ? DWARF_CB_OK : DWARF_CB_ABORT;
   }
 
-  /// Only for this the process has to stand still. A stack that ends too soon is one, too.
+  /// Stops the process only for this. A stack that ends too soon is returned, too.
   Result<std::vector<Address>> addresses_of(Dwfl* session, pid_t pid) const {
     const Result<StoppedThread> stopped = StoppedThread::stop(pid, kTimeToStop);
     if (!stopped) return stopped.error();
@@ -127,7 +127,7 @@ class NativeStacks::Library {
     return std::move(walk.addresses);
   }
 
-  /// Most processes are at the same places, and names are read from large files.
+  /// Looks calls up once: most processes are at the same places, and names come from large files.
   const NativeCall& call(Dwfl* session, const Address& address) {
     const Dwarf_Addr at = address.is_next ? address.at - 1 : address.at;
     Dwfl_Module* const module = module_(session, at);

@@ -11,31 +11,31 @@
 
 namespace ddprun::launcher {
 
-/// A call of C or C++.
+/// A call in a stack of C or C++.
 struct NativeCall {
   std::string function;  ///< as short_function_name; empty: unknown
-  std::string where;     ///< "model.cc:41" where there is debug information, else the library
-  bool is_own = false;   ///< of the program, with a line, and not of a library of the system
+  std::string where;     ///< "model.cc:41" with debug information, else the library
+  bool is_own = false;   ///< in the program, with a line, and not in a system library
 };
 
-/// A demangled name without parameters and arguments of templates, which may be pages:
+/// A demangled name without parameters and template arguments, which may fill pages:
 /// "c10d::Work::wait".
 std::string short_function_name(std::string_view name);
 
-/// Reads the stacks of other processes, with libdw, which is loaded. For the helper process alone:
+/// Reads the stacks of other processes with libdw, which it loads. Only for the helper process:
 /// files with debug information may be large, and on a slow disk.
 class NativeStacks {
  public:
-  /// `library` is libdw's file name; another value is for tests. Errors: usage: it is not
-  /// installed; system: another version.
+  /// `library` is libdw's file name; another value is for tests. Errors: usage (it is not
+  /// installed), system (another version).
   static Result<NativeStacks> load(const std::string& library = "libdw.so.1");
 
   NativeStacks(NativeStacks&&) noexcept;
   ~NativeStacks();
 
-  /// The stack of the main thread of `pid`, the innermost call first. The thread is held still
-  /// while it is read, some milliseconds: a system call such as epoll_wait ends with EINTR. Errors:
-  /// as StoppedThread::stop; system: the stack cannot be read.
+  /// The stack of the main thread of `pid`, the innermost call first. Stops the thread for some
+  /// milliseconds; a system call of it, such as epoll_wait, ends with EINTR. Errors: those of
+  /// StoppedThread::stop; system (the stack cannot be read).
   Result<std::vector<NativeCall>> read(pid_t pid);
 
  private:

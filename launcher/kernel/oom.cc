@@ -12,8 +12,8 @@
 namespace ddprun::launcher {
 namespace {
 
-/// Removes and returns the text before `separator`, which is removed too; all text if there is
-/// none.
+/// Removes the text before `separator`, and this, from `rest`; returns the text. Without a
+/// separator, all text.
 std::string_view take(std::string_view& rest, char separator) {
   const size_t end = std::min(rest.find(separator), rest.size());
   const std::string_view piece = rest.substr(0, end);
@@ -35,7 +35,7 @@ std::optional<std::uint64_t> number_after(std::string_view text, std::string_vie
   return number_at_start(text.substr(at + label.size()));
 }
 
-/// `item` is one of the pieces of `list`.
+/// Whether `item` is one of the pieces of `list`.
 bool lists(std::string_view list, std::string_view item) {
   while (!list.empty()) {
     if (take(list, ',') == item) return true;
@@ -53,7 +53,7 @@ std::string read_whole(const std::string& path) {
   return text;
 }
 
-/// Our path in the hierarchy of `controller`, from the text of /proc/self/cgroup; the v2 hierarchy
+/// Our path in the hierarchy of `controller`, from the text of /proc/self/cgroup. The v2 hierarchy
 /// has the controller "". nullopt: no such hierarchy.
 std::optional<std::string_view> cgroup_in(std::string_view cgroup, std::string_view controller) {
   while (!cgroup.empty()) {
@@ -72,7 +72,7 @@ std::string cgroup_directory(std::string_view mountinfo, std::string_view path,
                              std::string_view type, std::string_view option) {
   while (!mountinfo.empty()) {
     const std::string_view line = take(mountinfo, '\n');
-    const size_t dash = line.find(" - ");  // after some optional fields
+    const size_t dash = line.find(" - ");  // optional fields precede the dash
     if (dash == line.npos) continue;
     std::string_view after = line.substr(dash + 3);
     if (take(after, ' ') != type) continue;

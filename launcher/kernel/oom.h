@@ -19,11 +19,11 @@ struct OomKill {
   std::uint64_t resident_bytes;  ///< its resident memory
 };
 
-/// Finds out whether the kernel's out-of-memory killer killed a worker: from the kernel's log
-/// (/dev/kmsg, if readable), which names the process, and from the count of such kills in our
-/// memory cgroup (v1 or v2), which workers inherit. If neither is readable, it cannot tell.
+/// Finds out whether the kernel's out-of-memory killer killed a worker. The kernel's log
+/// (/dev/kmsg) names the process; the memory cgroup (v1 or v2) that workers inherit counts such
+/// kills. If neither is readable, it cannot tell.
 ///
-/// Costs two open files and one small read as long as no worker fails.
+/// Costs two open files, and one small read while no worker fails.
 class OomWatch {
  public:
   /// Opens the files. Only later kills count. Other paths are for tests.
@@ -38,7 +38,7 @@ class OomWatch {
   void read_log();
   std::optional<std::uint64_t> count() const;
 
-  std::optional<KernelLog> log_;  // nullopt: its pids are of another namespace
+  std::optional<KernelLog> log_;  // nullopt: its pids belong to another namespace
   Fd count_;                      // the cgroup's file with an "oom_kill" line
   std::optional<std::uint64_t> count_at_begin_;
   std::vector<OomKill> kills_;  // since construction
@@ -46,14 +46,14 @@ class OomWatch {
 
 // Pure parsers.
 
-/// The kill in a record of /dev/kmsg; nullopt: another message, or not from the kernel.
+/// Parses a record of /dev/kmsg; nullopt: another message, or not from the kernel.
 std::optional<OomKill> parse_oom_kill(std::string_view record);
 
 /// The number in the line "oom_kill N" of memory.events (v2) or memory.oom_control (v1).
 std::optional<std::uint64_t> parse_oom_count(std::string_view file);
 
 /// The file in which our memory cgroup counts its kills, from the texts of /proc/self/cgroup and
-/// /proc/self/mountinfo; empty: none.
+/// /proc/self/mountinfo; empty: there is no such file.
 std::string oom_count_path(std::string_view cgroup, std::string_view mountinfo);
 
 /// "61.8 GiB", "512 MiB".

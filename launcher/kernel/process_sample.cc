@@ -21,10 +21,10 @@
 namespace ddprun::launcher {
 namespace {
 
-constexpr size_t kMostBytes = 8192;  // of a file; those of one process are smaller
+constexpr size_t kMostBytes = 8192;  // of a file; files of one process are smaller
 constexpr double kFullLoad = 1024;   // the kernel's SCHED_CAPACITY_SCALE
 
-/// Calls in which a process waits for long.
+/// System calls in which processes wait for long.
 constexpr std::pair<long, std::string_view> kCalls[] = {
     {SYS_read, "read"},
     {SYS_write, "write"},
@@ -50,7 +50,7 @@ constexpr std::pair<long, std::string_view> kCalls[] = {
     {SYS_flock, "flock"},
     {SYS_fcntl, "fcntl"},
     {SYS_ioctl, "ioctl"},
-#ifdef SYS_pause  // newer architectures have only the general ones of these
+#ifdef SYS_pause  // newer architectures have only the general calls
     {SYS_pause, "pause"},
     {SYS_poll, "poll"},
     {SYS_select, "select"},
@@ -58,7 +58,7 @@ constexpr std::pair<long, std::string_view> kCalls[] = {
 #endif
 };
 
-/// Empty: it cannot be read.
+/// Empty if it cannot be read.
 std::string read_file(const std::string& path) {
   const Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   std::array<char, kMostBytes> bytes;
@@ -72,7 +72,7 @@ std::string_view name_of_call(long number) {
   return found == std::end(kCalls) ? std::string_view() : found->second;
 }
 
-/// As the kernel counts when a process has started.
+/// The time on the clock by which the kernel notes a process's start.
 double milliseconds_since_start() {
   timespec now{};
   clock_gettime(CLOCK_BOOTTIME, &now);
@@ -91,7 +91,7 @@ ProcessSample sample_process(pid_t pid) {
   return sample;
 }
 
-/// Two looks at its CPU have to agree: if not it runs.
+/// If two reads of its CPU differ, the process runs.
 std::vector<ProcessSample> sample_processes(const std::vector<pid_t>& pids) {
   std::vector<ProcessSample> samples;
   std::map<size_t, LastRun> runs;
@@ -110,7 +110,7 @@ std::vector<ProcessSample> sample_processes(const std::vector<pid_t>& pids) {
   }
   const std::map<int, double> clocks = cpu_clocks(cpus, last_run_of_this_thread);
   const double now = milliseconds_since_start();
-  // Where others leave the CPU to nobody, the clock of another one is better than none.
+  // If that CPU is saturated, fall back to another CPU's clock.
   const std::optional<double> any_clock = last_run_of_this_thread();
   for (const auto& [i, run] : runs) {
     const auto own = clocks.find(run.cpu);
@@ -157,7 +157,7 @@ std::string parse_proc_syscall(std::string_view text) {
   return name.empty() ? "call " + std::to_string(number) : std::string(name);
 }
 
-/// pid (comm) state, the 22nd field: when it started, the 39th: its CPU
+/// Format: pid (comm) state; field 22 is its start, field 39 its CPU.
 std::optional<LastRun> parse_last_run(const std::string& stat) {
   const size_t name_end = stat.rfind(')');
   unsigned long long started = 0;
@@ -181,7 +181,7 @@ std::chrono::milliseconds time_still(const LastRun& run, double clock, double no
 }
 
 std::optional<double> parse_proc_sched(std::string_view sched, std::string_view name) {
-  // No from_chars: it would make each start load the mathematics library.
+  // Not from_chars: each start would load the mathematics library for it.
   const std::string text(proc_value(sched, name));
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);

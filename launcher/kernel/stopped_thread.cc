@@ -13,15 +13,15 @@ namespace {
 
 using StopClock = std::chrono::steady_clock;
 
-/// A process that was killed ends in less, unless it is busy in the kernel.
+/// A killed process ends sooner than this, unless it is busy in the kernel.
 constexpr std::chrono::milliseconds kTimeToEnd{100};
 
-/// One that is about to get a signal stops before it; else it stops for us, or did for a signal.
+/// The stop is for a pending signal (which is returned), for us, or an earlier job-control stop.
 int undelivered_signal(int status) {
   return status >> 16 == 0 ? WSTOPSIG(status) : 0;
 }
 
-/// A signal comes with each change of it. False: not in time.
+/// Waits for SIGCHLD, which announces each change of the thread. False: not in time.
 bool wait_for_signal(StopClock::time_point deadline) {
   const auto left = deadline - StopClock::now();
   if (left.count() <= 0) return false;
@@ -56,8 +56,8 @@ Result<StoppedThread> StoppedThread::stop(pid_t tid, std::chrono::milliseconds l
 
 StoppedThread::~StoppedThread() {
   if (tid_ == 0 || ptrace(PTRACE_DETACH, tid_, nullptr, static_cast<long>(signal_)) == 0) return;
-  // It was killed, or has not stopped yet. Its parent sees its end only after its tracer has. What
-  // does neither in time is let go by the kernel when this process ends.
+  // It was killed, or has not stopped yet. Its parent sees its end only after its tracer has. If it
+  // does neither in time, the kernel lets it go when this process ends.
   const auto deadline = StopClock::now() + kTimeToEnd;
   int status = 0;
   pid_t changed = waitpid(tid_, &status, __WALL | WNOHANG);

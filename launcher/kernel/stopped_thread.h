@@ -9,16 +9,15 @@
 
 namespace ddprun::launcher {
 
-/// Holds a thread of another process still by ptrace(2), as a debugger does. It goes on when this
-/// object is destroyed, and also when this process dies in any way: hence PTRACE_SEIZE, as
-/// PTRACE_ATTACH would stop it by a signal that stays. One that a signal had stopped before stays
-/// stopped.
+/// Holds a thread of another process still by ptrace(2), as a debugger does. The destructor lets it
+/// run; so does the kernel if this process dies in any way. Hence PTRACE_SEIZE: PTRACE_ATTACH would
+/// stop it by a signal that stays. A thread that a signal had stopped before stays stopped.
 ///
 /// For a process that has blocked SIGCHLD. Only its calling thread may use the stopped one.
 class StoppedThread {
  public:
-  /// Errors: system: refused, or it has ended; timed_out: it does not stop, as in uninterruptible
-  /// sleep.
+  /// Errors: system (refused, or the thread has ended), timed_out (it does not stop, for instance
+  /// in uninterruptible sleep).
   static Result<StoppedThread> stop(pid_t tid, std::chrono::milliseconds limit);
 
   StoppedThread(StoppedThread&& other) noexcept
@@ -29,8 +28,8 @@ class StoppedThread {
  private:
   explicit StoppedThread(pid_t tid) : tid_(tid) {}
 
-  pid_t tid_;       // 0: none
-  int signal_ = 0;  // that it was about to get, and still has to
+  pid_t tid_;       // 0: no thread
+  int signal_ = 0;  // pending when it was stopped; delivered at the end
 };
 
 }  // namespace ddprun::launcher

@@ -32,8 +32,8 @@ class NoPlugins {
   bool ours_;
 };
 
-/// The functions of hwloc that we need. ddprun is not linked to hwloc, which would then be loaded
-/// at each start; so hwloc's inline functions, which call others, cannot be used.
+/// The functions of hwloc that we need. ddprun does not link hwloc, as each start would load it; so
+/// hwloc's inline functions, which call others, cannot be used.
 class Hwloc {
  public:
   static Result<Hwloc> load(const std::string& name) {
@@ -89,8 +89,8 @@ class Hwloc {
     return id;
   }
 
-  /// The NUMA node with the smallest number: further ones of the same CPU are memory of another
-  /// kind.
+  /// The NUMA node with the smallest number; further nodes of the same CPU are another kind of
+  /// memory.
   int node_of(hwloc_topology_t machine, unsigned cpu) const {
     int smallest = -1;
     for (unsigned i = 0; i < count_(machine, HWLOC_TYPE_DEPTH_NUMANODE); ++i) {

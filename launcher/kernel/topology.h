@@ -13,16 +13,16 @@ namespace ddprun::launcher {
 struct Cpu {
   int number;   ///< the kernel's number
   int core;     ///< an arbitrary id
-  int complex;  ///< an arbitrary id; the CPUs with one last-level cache
-  int node;     ///< NUMA node, the kernel's number
+  int complex;  ///< an arbitrary id; the CPUs share one last-level cache
+  int node;     ///< the kernel's number of the NUMA node
   int socket;   ///< an arbitrary id
 };
 
 /// CPUs, in the order of their position in the machine: the CPUs of one core are adjacent.
 using Topology = std::vector<Cpu>;
 
-/// The `allowed` CPUs of this machine, from hwloc, which is loaded from `library` with dlopen and
-/// reads its own environment variables (HWLOC_SYNTHETIC, HWLOC_XMLFILE). Takes milliseconds.
+/// The `allowed` CPUs of this machine, from hwloc. Loads it from `library` with dlopen; it reads
+/// its own environment variables (HWLOC_SYNTHETIC, HWLOC_XMLFILE). Takes milliseconds.
 ///
 /// Errors: usage (the library is missing; names the packages), system (hwloc fails).
 Result<Topology> discover_topology(const std::vector<int>& allowed,

@@ -13,7 +13,7 @@
 namespace ddprun::launcher {
 namespace {
 
-/// The kernel asks whether the caller may before it looks at the address, at which nothing is.
+/// The kernel checks the right before it looks at the address, where nothing is.
 bool may_read_memory(pid_t pid) {
   char byte = 0;
   const iovec here = {&byte, 1};
