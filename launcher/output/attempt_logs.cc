@@ -17,7 +17,7 @@ class AttemptLogs {
  public:
   AttemptLogs(const LogSpec& spec, const AttemptFiles& files) : spec_(spec), files_(files) {}
 
-  /// Where this stream of this worker goes. Errors: system (a file cannot be opened).
+  /// The destination of this stream of this worker. Errors: system (a file cannot be opened).
   Result<StreamSink> sink(int local_rank, AttemptFiles::Stream stream);
 
  private:

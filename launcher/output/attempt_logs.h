@@ -13,27 +13,27 @@
 
 namespace ddprun::launcher {
 
-/// Where one stream of a worker goes. By default only to the console.
+/// The destination of one stream of a worker; by default only the console.
 struct StreamSink {
   bool shown = true;                    ///< also on the console
-  std::shared_ptr<LogFile> file;        ///< gets all bytes; nullptr: none
+  std::shared_ptr<LogFile> file;        ///< gets all bytes; nullptr: no file
   bool direct = false;                  ///< the worker writes to `file` itself; there is no pipe
-  std::shared_ptr<LogFile> duplicates;  ///< lines with one of `filters`, of all workers
+  std::shared_ptr<LogFile> duplicates;  ///< gets all workers' lines with one of `filters`
   const std::vector<std::string>* filters = nullptr;  ///< set with `duplicates`
 
   /// The descriptor for the worker to write to; -1: a pipe.
   int direct_fd() const { return direct ? file->fd() : -1; }
 };
 
-/// Where the streams of all workers of an attempt go.
+/// The destinations of all workers' streams of an attempt.
 struct AttemptSinks {
-  AttemptFiles files;                              ///< none if their directories cannot be created
-  std::vector<std::array<StreamSink, 2>> workers;  ///< of stdout and stderr, by local rank
+  AttemptFiles files;  ///< no files if their directories cannot be created
+  std::vector<std::array<StreamSink, 2>> workers;  ///< stdout and stderr, by local rank
   std::vector<std::string> warnings;               ///< for the user
 };
 
-/// Creates the directories of `files` and opens the log files. What cannot be opened is on the
-/// console, so that it is not lost. May block; for any thread. `spec` must outlive the sinks.
+/// Creates the directories of `files` and opens the log files. The console gets the output whose
+/// file cannot be opened. May block; for any thread. `spec` must outlive the sinks.
 AttemptSinks open_sinks(const LogSpec& spec, AttemptFiles files, int local_size);
 
 }  // namespace ddprun::launcher

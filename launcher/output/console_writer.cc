@@ -19,21 +19,21 @@
 namespace ddprun::launcher {
 namespace {
 
-/// A thread that is asked to write costs as much as many lines do, so lines are collected for so
-/// long: a delay that no reader of a file notices.
+/// Waking the writing thread costs as much as many lines do, so lines are collected for so long. No
+/// reader of a file notices this delay.
 constexpr std::chrono::milliseconds kRest{1};
 
-/// A job that prints for longer after `| head` has ended goes on in silence: that is said.
+/// If a job still prints so long after its reader (`| head`) has ended, that is reported.
 constexpr std::chrono::seconds kUnread{1};
 
-/// A new open file description, so that O_NONBLOCK affects no other process; empty, with errno, on
+/// Opens a new file description, so that O_NONBLOCK affects no other process. Empty, with errno, on
 /// failure.
 Fd reopen_non_blocking(int fd) {
   const std::string path = "/proc/self/fd/" + std::to_string(fd);
   return Fd(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
 }
 
-/// /dev/null and its like, to which a write takes no time.
+/// Whether it is /dev/null or the like, to which a write takes no time.
 bool is_memory_device(const struct stat& file) {
   return S_ISCHR(file.st_mode) && major(file.st_rdev) == 1;
 }
@@ -44,7 +44,7 @@ int write_all(int fd, std::string_view text) {
     const ssize_t written = ::write(fd, text.data(), text.size());
     if (written >= 0) {
       text.remove_prefix(static_cast<size_t>(written));
-    } else if (errno == EAGAIN) {  // whoever shares it made it non-blocking
+    } else if (errno == EAGAIN) {  // another process made it non-blocking
       pollfd ready{fd, POLLOUT, 0};
       ::poll(&ready, 1, -1);
     } else if (errno != EINTR) {
@@ -71,14 +71,14 @@ ConsoleWriter::ConsoleWriter(boost::asio::any_io_executor executor, int fd, std:
 
 void ConsoleWriter::open(int fd) {
   struct stat file{};
-  if (fstat(fd, &file) != 0) {  // started with it closed
+  if (fstat(fd, &file) != 0) {  // fd was closed when ddprun started
     discarding_ = true;
     return;
   }
   device_ = file.st_dev;
   inode_ = file.st_ino;
 
-  is_terminal_ = isatty(fd) == 1 || errno == EIO;  // EIO: it is gone
+  is_terminal_ = isatty(fd) == 1 || errno == EIO;  // EIO: the terminal is gone
   if (S_ISFIFO(file.st_mode) || is_terminal_) {
     fd_ = std::make_shared<const Fd>(reopen_non_blocking(fd));
     discarding_ = !*fd_ && errno == ENXIO;  // a pipe without a reader
@@ -90,8 +90,8 @@ void ConsoleWriter::open(int fd) {
   if (is_memory_device(file)) kind_ = Kind::memory;
 }
 
-// asio sets O_NONBLOCK on every descriptor it waits for, and fd_ may share its flags with other
-// processes. So asio waits for an epoll fd that watches fd_. False: out of descriptors.
+// asio sets O_NONBLOCK on every descriptor that it waits for, and fd_ may share its flags with
+// other processes. So asio waits for an epoll fd that watches fd_. False: out of descriptors.
 bool ConsoleWriter::watch_for_room() {
   Fd epoll(epoll_create1(EPOLL_CLOEXEC));
   epoll_event event{};
@@ -221,7 +221,7 @@ void ConsoleWriter::stop_discarding() {
   if (reader_stopped_) resume();
 }
 
-/// What comes from now on is whole lines.
+/// Starts a new line: from now on whole lines come.
 void ConsoleWriter::resume() {
   flush();
   reader_stopped_ = false;

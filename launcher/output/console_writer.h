@@ -20,21 +20,22 @@
 
 namespace ddprun::launcher {
 
-/// Writes lines to ddprun's own stdout or stderr, or both if they are the same file. Never blocks,
-/// and never changes the flags of the inherited descriptor (O_NONBLOCK would affect the user's
-/// shell, which shares them): where writes could block, as those to a file on a disk that stalls, a
-/// thread does them.
+/// Writes lines to ddprun's own stdout or stderr, or both if they are the same file. Never blocks:
+/// if writes could block, such as those to a file on a stalled disk, a thread does them. Never
+/// changes the flags of the inherited descriptor: the user's shell shares them, and O_NONBLOCK
+/// would affect it.
 ///
-/// When the reader has closed, or the terminal or connection is gone, all output is discarded,
-/// which is reported if it goes on. After another error, such as a full disk, pending output is
-/// discarded and the first error is reported.
+/// If the reader has closed, or the terminal or connection is gone, discards all output, and
+/// reports this if more output comes. After another error, such as a full disk, discards pending
+/// output, and reports the first error.
 ///
 /// Thread: the executor's. Destroy it only after the executor has stopped.
 class ConsoleWriter {
  public:
   struct Listener {
     std::function<void()> on_written;  ///< after a write outside of flush()
-    /// Once a cause; `why` is one sentence. `failed`: a write did, such as on a full disk.
+    /// Called once per cause; `why` is one sentence. `failed`: a write did (such as to a full
+    /// disk).
     std::function<void(const std::string& why, bool failed)> on_loss;
   };
 
@@ -48,10 +49,10 @@ class ConsoleWriter {
   /// Whether more may be appended: less than kFull is pending. If not, wait for on_written.
   bool has_room() const { return lines_.size() + background_size_ < kFull; }
 
-  /// Whether nothing is left to be written, or the reader has stopped and it is discarded.
+  /// Whether nothing is left to be written, or the reader has stopped and the rest is discarded.
   bool is_drained() const { return lines_.empty() && (background_size_ == 0 || reader_stopped_); }
 
-  /// Whether the reader has stopped, so that what is appended is discarded.
+  /// Whether the reader has stopped, so that appended lines are discarded.
   bool is_discarding() const { return reader_stopped_; }
 
   /// Whether it is a terminal that shows colours.
@@ -63,23 +64,23 @@ class ConsoleWriter {
   /// Writes as much as possible now.
   void flush();
 
-  /// Flushes after the handlers that are ready now, so that they share one write, or a millisecond
-  /// after a write in the background. on_written follows.
+  /// Flushes after the handlers that are ready now, so that they share one write; or, if a write in
+  /// the background has just ended, a millisecond later. on_written follows.
   void flush_soon();
 
-  /// If the reader has stopped, or a disk has stalled, discards all output until it goes on, which
-  /// on_loss reports: if nothing was written since the last call, or, with `now`, if anything has
-  /// to wait. on_written follows.
+  /// If the reader has stopped, or a disk has stalled, discards all output until writes work again;
+  /// on_loss reports that. Does so if nothing was written since the last call, or, with `now`, if
+  /// any output has to wait. on_written follows.
   void drop_if_stalled(bool now);
 
-  /// Ends that: what is appended from now on waits for the reader again. Reports the loss.
+  /// Ends that: lines appended from now on wait for the reader again. Reports the loss.
   void stop_discarding();
 
   /// Writes pending output, waiting for the reader for at most `limit`; discards the rest. Blocks.
   void finish(std::chrono::milliseconds limit);
 
   static constexpr size_t kFull = 512 * 1024;
-  /// With so many bytes, flush: more make a write no cheaper.
+  /// Flush when so many bytes are pending: more bytes make a write no cheaper.
   static constexpr size_t kFlushAt = 128 * 1024;
 
  private:
@@ -105,7 +106,7 @@ class ConsoleWriter {
   std::string name_;
   Listener listener_;
   Kind kind_ = Kind::background;
-  std::shared_ptr<const Fd> fd_;  // a write that is stuck may need it for longer than we live
+  std::shared_ptr<const Fd> fd_;  // a stuck write may need it for longer than we live
   dev_t device_ = 0;
   ino_t inode_ = 0;
   bool is_terminal_ = false;
@@ -114,17 +115,17 @@ class ConsoleWriter {
   boost::asio::posix::stream_descriptor room_;  // an epoll fd, readable when fd_ is writable
   AsyncJobs background_;
   LineQueue::Block spare_;            // memory for the next write in the background
-  size_t background_size_ = 0;        // of the write that is under way
-  size_t writes_ = 0;                 // that have ended
-  size_t checked_writes_ = SIZE_MAX;  // as of the last drop_if_stalled
+  size_t background_size_ = 0;        // of the write under way
+  size_t writes_ = 0;                 // number of writes that have ended
+  size_t checked_writes_ = SIZE_MAX;  // writes_ at the last drop_if_stalled
   boost::asio::steady_timer rest_;
   bool resting_ = false;  // the last write in the background has just ended
   bool waiting_ = false;  // for room_, or for a write in the background
   bool flush_posted_ = false;
   bool discarding_ = false;
   std::optional<Clock::time_point> reader_left_;
-  bool reader_stopped_ = false;  // discards until it reads again, or stop_discarding
-  bool in_line_ = false;         // the last byte written, or on its way, is no newline
+  bool reader_stopped_ = false;  // discards until the reader reads again, or stop_discarding
+  bool in_line_ = false;         // the last byte written, or on its way, is not a newline
   bool loss_reported_ = false;
 };
 

@@ -9,7 +9,7 @@ constexpr char kBell = '\a';
 
 }  // namespace
 
-// As in ECMA-48, "Control functions for coded character sets".
+// Follows ECMA-48, "Control functions for coded character sets".
 EscapeFilter::State EscapeFilter::after(char c) const {
   if (c == kEscape) return State::escape;
   switch (state_) {
@@ -31,7 +31,7 @@ std::string_view EscapeFilter::take(std::string_view bytes) {
   if (state_ == State::text && bytes.find(kEscape) == bytes.npos) return bytes;
   text_.clear();
   for (const char c : bytes) {
-    const bool ends_line = c == '\n' || c == '\r';  // also those of a sequence that was cut
+    const bool ends_line = c == '\n' || c == '\r';  // also within a cut sequence
     if ((state_ == State::text && c != kEscape) || ends_line) text_ += c;
     state_ = ends_line ? State::text : after(c);
   }

@@ -6,12 +6,12 @@
 
 namespace ddprun::launcher {
 
-/// Takes the sequences that control a terminal (colours, cursor movements, titles) out of a stream:
-/// what is kept or looked at of it is text. Pure.
+/// Removes the sequences that control a terminal (colours, cursor movements, titles) from a stream,
+/// so that text is kept or searched. Pure.
 class EscapeFilter {
  public:
-  /// The next `bytes` of the stream without sequences, which may begin in one call and end in
-  /// another. Valid until the next call, and as long as `bytes`.
+  /// The next `bytes` of the stream without sequences. A sequence may begin in one call and end in
+  /// another. Valid until the next call, and as long as `bytes` is.
   std::string_view take(std::string_view bytes);
 
  private:
@@ -19,7 +19,7 @@ class EscapeFilter {
     text,
     escape,   ///< after ESC
     control,  ///< in ESC [ ...: until its final byte
-    string,   ///< in ESC ] ... and the like: until BEL or ESC \\ (a newline ends it, too)
+    string,   ///< in ESC ] ... and the like: until BEL or ESC \\ (a newline also ends it)
   };
 
   State after(char c) const;

@@ -10,15 +10,15 @@ namespace ddprun::launcher {
 /// Selects the lines of one stream that contain one of some texts. Pure.
 class LineFilter {
  public:
-  /// `prefix` is put before each line. `texts` must outlive this.
+  /// Puts `prefix` before each line. `texts` must outlive this.
   LineFilter(std::string prefix, const std::vector<std::string>& texts)
       : prefix_(std::move(prefix)), texts_(texts) {}
 
-  /// Takes the next `bytes` and appends the selected lines to `out`, whole. A line longer than
+  /// Takes the next `bytes` and appends the selected lines, whole, to `out`. A line longer than
   /// kMaxLine is split, and its pieces are selected separately.
   void feed(std::string_view bytes, std::string& out);
 
-  /// The end of the stream: its last line may lack the newline.
+  /// Ends the stream: its last line may lack the newline.
   void finish(std::string& out);
 
  private:

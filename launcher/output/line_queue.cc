@@ -10,8 +10,8 @@ namespace {
 constexpr size_t kFirstCapacity = 4096;
 constexpr size_t kKeptForLines = 512 * 1024;  // a larger buffer is freed when empty
 constexpr std::string_view kEraseLine = "\r\033[K";
-constexpr char kEnded = 0;                 // the writer of an unfinished line that has ended
-constexpr size_t kLongestProgress = 4096;  // a longer line fits no terminal, and is not kept
+constexpr char kEnded = 0;                 // the ended writer of an unfinished line
+constexpr size_t kLongestProgress = 4096;  // a longer line fits no terminal, so it is not kept
 
 }  // namespace
 

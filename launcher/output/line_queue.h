@@ -12,15 +12,15 @@
 
 namespace ddprun::launcher {
 
-/// A queue of bytes for one file, from several writers. It keeps track of the writer whose last
-/// line is unfinished (without newline), so that no other writer's text is appended to that line.
-/// Pure: no I/O. A writer is identified by its address.
+/// A queue of bytes for one file, from several writers. It remembers the writer of an unfinished
+/// last line (without newline), so that no other writer's text is appended to that line. Pure: no
+/// I/O. A writer is identified by its address.
 ///
-/// On a terminal, progress lines (with a \r) of all writers share the last line: text of another
-/// writer erases one and comes in its place, and the progress line follows it as it was.
+/// On a terminal, progress lines (with a \r) of all writers share the last line. Another writer's
+/// text erases a progress line and takes its place; the progress line is then shown again below it.
 class LineQueue {
  public:
-  /// Bytes that were taken out of a queue.
+  /// Bytes taken out of a queue.
   class Block {
    public:
     std::string_view text() const { return {bytes_.get() + begin_, end_ - begin_}; }
@@ -36,7 +36,7 @@ class LineQueue {
   /// `overwrites`: the file is a terminal, where a progress line can be erased.
   explicit LineQueue(bool overwrites) : overwrites_(overwrites) {}
 
-  /// Another ddprun reads the file, and tells marked lines of this one from its workers' output.
+  /// Call if another ddprun reads the file: it takes only this one's own lines for marked lines.
   void escape_marks() { escapes_marks_ = true; }
 
   /// Call before `writer` appends: ends another writer's unfinished line with a newline, or erases
@@ -47,7 +47,7 @@ class LineQueue {
     escapes_marks_&& has_marks(text) ? append_own(without_marks(text)) : append_own(text);
   }
 
-  /// A line of ddprun itself: its mark is left.
+  /// Appends a line of ddprun itself, and leaves its mark.
   void append_own(std::string_view text) {
     if (text.empty()) return;
     if (text.size() > pending_.capacity_ - pending_.end_) make_room(text.size());
@@ -55,20 +55,21 @@ class LineQueue {
     pending_.end_ += text.size();
   }
 
-  /// The last line, of `writer`, is unfinished: what was appended since begin().
+  /// What `writer` appended since begin() leaves the last line unfinished.
   void leave_open(const void* writer);
 
   /// Whether the last line is `writer`'s and unfinished.
   bool is_open(const void* writer) const { return open_ == writer; }
 
-  /// The same; shows `writer`'s progress line again if it was erased.
+  /// The same, but first shows `writer`'s progress line again if it was erased.
   bool reopen(const void* writer);
 
-  /// All writers have ended, perhaps with an unfinished line: the next writer begins a new line.
+  /// Call when all writers have ended: the next one begins a new line, even after an unfinished
+  /// one.
   void end_line();
 
-  /// Call before pending() is written: shows the progress line again that was erased last, if the
-  /// last line is finished.
+  /// Call before pending() is written: if the last line is finished, shows the progress line again
+  /// that was erased last.
   void show_progress();
 
   std::string_view pending() const { return pending_.text(); }
@@ -81,16 +82,16 @@ class LineQueue {
   /// Discards all pending bytes.
   void clear() { consume(size()); }
 
-  /// Takes all pending bytes out, for another thread to write. The memory of `used`, which was
-  /// taken before, serves again.
+  /// Takes all pending bytes out, for another thread to write. Reuses the memory of `used`, an
+  /// earlier block.
   Block take(Block used);
 
  private:
   /// The part of an unfinished line that the terminal shows.
   struct Line {
     std::string text;
-    bool is_progress = false;  ///< it has had a \r
-    bool is_at_start = false;  ///< a \r was the last byte
+    bool is_progress = false;  ///< it contains a \r
+    bool is_at_start = false;  ///< its last byte was a \r
   };
 
   void make_room(size_t count);
@@ -99,7 +100,7 @@ class LineQueue {
   bool overwrites_;
   bool escapes_marks_ = false;
   const void* open_ = nullptr;
-  Line line_;                                     // of open_; not kept for a file
+  Line line_;                                     // of open_; empty unless overwrites_
   size_t began_ = 0;                              // size() at the last begin()
   std::unordered_map<const void*, Line> erased_;  // by writer
   const void* erased_last_ = nullptr;

@@ -7,7 +7,7 @@
 namespace ddprun::launcher {
 namespace {
 
-constexpr size_t kKeptForLine = 16 * 1024;  // while no line is kept; a long line's memory is freed
+constexpr size_t kKeptForLine = 16 * 1024;  // with no line kept, a larger buffer is freed
 
 }  // namespace
 
@@ -23,8 +23,8 @@ void LineSplitter::feed(std::string_view bytes, LineQueue& out) {
   plain ? feed_lines(bytes, out) : feed_progress(bytes, out);
 }
 
-/// A line whose beginning was shown early, and ended by another writer since, is buffered again: it
-/// would otherwise be shown in as many pieces as it comes in.
+/// Buffers a line again whose beginning was shown early, and which another writer has ended since:
+/// otherwise it would be shown in as many pieces as it comes in.
 std::string_view LineSplitter::resume_line(std::string_view bytes, const LineQueue& out) {
   if (!shown_early_ || out.is_open(id_in(out))) return bytes;
   shown_early_ = false;
@@ -102,7 +102,7 @@ void LineSplitter::pass_on(std::string_view text, LineQueue& out) {
   const void* const id = id_in(out);
   const bool goes_on = text.front() == '\r' ? out.is_open(id) : out.reopen(id);
   if (buffering_ == Buffering::line && position_ != Position::line_start && !goes_on) {
-    // Another writer has written since, and ended our line: its newline is already there.
+    // Another writer has written since, and has put a newline after our line.
     if (text.front() == '\n') text.remove_prefix(1);
     position_ = Position::line_start;
   }

@@ -11,8 +11,8 @@ namespace ddprun::launcher {
 
 /// How a worker's output is buffered.
 enum class Buffering {
-  line,  ///< whole lines; for several workers that share a file
-  none,  ///< passed on immediately and unchanged; for both streams of a single worker, as one
+  line,  ///< whole lines, if several workers share a file
+  none,  ///< passed on immediately and unchanged, both streams of a single worker as one
 };
 
 /// The longest line, without its newline, that is not split.
@@ -21,19 +21,19 @@ inline constexpr size_t kMaxLine = size_t{1} << 20;
 /// The end of each piece of a longer line except the last.
 inline constexpr std::string_view kSplitMark = " [ddprun: line split]\n";
 
-/// Splits one worker's stream into lines with a prefix. All other bytes are passed on unchanged,
-/// also NUL. Pure: no I/O.
+/// Splits one worker's stream into lines with a prefix. Passes all other bytes on unchanged, also
+/// NUL. Pure: no I/O.
 ///
-/// A \r makes a progress line: from there on its text is passed on immediately, with the prefix
-/// after each \r ("\r[0] 40 %"), until its newline. If another writer writes meanwhile, the
-/// unfinished line is ended with a newline, and the rest starts with the prefix again; on a
-/// terminal, the line comes again below what the other wrote. "\r\n" ends a line like "\n".
+/// A \r makes a progress line: from there to its newline, text is passed on immediately, with the
+/// prefix after each \r ("\r[0] 40 %"). If another writer writes in between, the unfinished line is
+/// ended with a newline, and the rest starts with the prefix again; on a terminal, the line is
+/// shown again below the other writer's text. "\r\n" ends a line like "\n".
 ///
-/// A beginning of a line after which nothing comes may be a prompt: pass_on_kept() shows it, and
-/// the line is then treated in the same way.
+/// If nothing follows the beginning of a line, it may be a prompt. pass_on_kept() shows it, and the
+/// line is then treated in the same way.
 class LineSplitter {
  public:
-  /// `prefix` is put before every line; may be empty.
+  /// Puts `prefix` before every line; it may be empty.
   LineSplitter(std::string prefix, Buffering buffering)
       : prefix_(std::move(prefix)), buffering_(buffering) {}
   LineSplitter(const LineSplitter&) = delete;  // the queue identifies it by its address
@@ -45,11 +45,11 @@ class LineSplitter {
   /// Whether the beginning of a line is kept.
   bool keeps_text() const { return !kept_.empty(); }
 
-  /// Appends the beginning of a line that is kept, without a newline.
+  /// Appends the kept beginning of a line, without a newline.
   void pass_on_kept(LineQueue& out);
 
-  /// The end of the stream: appends the kept bytes, and a newline if the last line lacks it and
-  /// lines are buffered. An unfinished line of a single worker remains: LineQueue::end_line.
+  /// Ends the stream: appends the kept bytes, and a newline if lines are buffered and the last one
+  /// lacks it. An unfinished line of a single worker remains: see LineQueue::end_line.
   void finish(LineQueue& out);
 
   const std::string& prefix() const { return prefix_; }
@@ -70,8 +70,8 @@ class LineSplitter {
   std::string prefix_;
   Buffering buffering_;
   Position position_ = Position::line_start;  // after the last byte that was passed on
-  std::string kept_;                          // a line of which nothing has been passed on
-  bool shown_early_ = false;                  // the beginning of this line, by pass_on_kept
+  std::string kept_;                          // a line of which no byte has been passed on
+  bool shown_early_ = false;                  // pass_on_kept has shown the beginning of this line
 };
 
 }  // namespace ddprun::launcher

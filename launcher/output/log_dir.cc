@@ -15,10 +15,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Begins the name of a temporary directory for error files alone.
+/// The beginning of the name of a temporary directory that has only error files.
 constexpr const char* kErrorDir = "ddprun_errors-";
 
-/// Where it is, unless TMPDIR says otherwise.
+/// Its place, unless TMPDIR names another.
 constexpr const char* kMemory = "/dev/shm";
 
 /// Leaves room for the random part: NAME_MAX is 255 bytes.
@@ -95,7 +95,7 @@ Result<> LogDir::open_temporary(const std::string& name) {
     if (place.empty()) continue;
     std::string run = (fs::absolute(place, error) / name).string();
     if (error || !make_unique(run)) continue;
-    if (is_temporary_) lock_ = lock_directory(run);  // without a descriptor it works, too
+    if (is_temporary_) lock_ = lock_directory(run);  // works without a lock, too
     run_ = std::move(run);
     if (is_temporary_) set_cleanup_dir(run_);
     return {};

@@ -9,26 +9,26 @@
 
 namespace ddprun::launcher {
 
-/// The files of one attempt: their names. Default constructed: there are none.
+/// The names of the files of one attempt. Default constructed: there are no files.
 class AttemptFiles {
  public:
   enum class Stream { out, err };
 
-  /// TORCHELASTIC_ERROR_FILE of this worker: an absolute path; only the worker creates the file.
-  /// Empty: none.
+  /// This worker's TORCHELASTIC_ERROR_FILE: an absolute path; only the worker creates the file.
+  /// Empty: no file.
   std::string error_file(int local_rank) const;
 
   /// Whether there can be log files.
   bool has_logs() const { return discards_ || has_directories(); }
 
-  /// Of this worker's files; empty: there are no directories.
+  /// The folder of this worker's files; empty: there are no directories.
   std::string folder(int local_rank) const;
 
   /// Paths of the log files; /dev/null with kNone. Requires has_logs().
   std::string log_file(int local_rank, Stream stream) const;
   std::string filtered_file(Stream stream) const;
 
-  /// Whether they are in directories of the attempt, which make_directories() creates.
+  /// Whether the attempt has directories for its files, which make_directories() creates.
   bool has_directories() const { return !dir_.empty(); }
 
   /// May block. Errors: system.
@@ -38,8 +38,8 @@ class AttemptFiles {
   friend class LogDir;
 
   bool discards_ = false;     // the root is kNone
-  std::string dir_;           // with a directory for each worker; empty: none
-  std::string error_prefix_;  // of error files without directories; empty: none
+  std::string dir_;           // contains a directory for each worker; empty: no directories
+  std::string error_prefix_;  // of error files without directories; empty: no such files
 };
 
 /// The directory of one node's log and error files, with torchrun's layout:
@@ -51,32 +51,32 @@ class AttemptFiles {
 /// attempt are never reused or removed. Only their owner may access the directories (0700).
 ///
 /// Without a root, a temporary directory is used. With log files it is in $TMPDIR or /tmp, and is
-/// kept. With error files only it is in $TMPDIR, /dev/shm or /tmp, and is removed by the
-/// destructor, or by the guardian if the process dies, or if both do, when it is in /dev/shm, by
-/// the next process that calls remove_abandoned. Thread: any.
+/// kept. With error files only it is in $TMPDIR, /dev/shm or /tmp, and the destructor removes it.
+/// If the process dies, the guardian removes it. If both die, and it is in /dev/shm, the next call
+/// of remove_abandoned does. Thread: any.
 class LogDir {
  public:
-  /// The root that means no files.
+  /// The root that means: no files.
   static constexpr std::string_view kNone = "/dev/null";
 
   LogDir() = default;
   LogDir(const LogDir&) = delete;
   ~LogDir();
 
-  /// Creates the directory of this run, with its parents; call it once. `root` is absolute or
-  /// relative, kNone, or empty for a temporary directory. `logs`: there will be log files. Errors:
-  /// usage (root is a file or cannot be created), system (no temporary directory); then there are
-  /// no files.
+  /// Creates the directory of this run, with its parents. Call it once. `root` is absolute or
+  /// relative, kNone, or empty for a temporary directory. `logs`: there will be log files. Errors,
+  /// after which there are no files: usage (root is a file or cannot be created), system (no
+  /// temporary directory).
   Result<> open(const std::string& root, const std::string& run_id, bool logs);
 
   /// Removes the temporary directories in /dev/shm of this user's processes that died together with
-  /// their guardian: no one else frees that memory.
+  /// their guardian: nobody else frees that memory.
   static void remove_abandoned();
 
-  /// The directory of this run, absolute; empty: none.
+  /// The directory of this run, absolute; empty: no directory.
   const std::string& path() const { return run_; }
 
-  /// The files of the next attempt; its number is `round`, or the next one if that is taken.
+  /// The files of the next attempt. Its number is `round`, or the next one if that is taken.
   AttemptFiles begin_attempt(int round);
 
  private:
@@ -85,7 +85,7 @@ class LogDir {
   std::string run_;            // empty: no files
   bool discards_ = false;      // the root is kNone
   bool is_temporary_ = false;  // error files only, without subdirectories
-  Fd lock_;                    // of a temporary one
+  Fd lock_;                    // of a temporary directory
   int attempt_ = -1;
 };
 

@@ -9,8 +9,8 @@
 
 namespace ddprun::launcher {
 
-/// A file opened for appending. A worker and its children may have it as their stdout, and it may
-/// be truncated meanwhile. Thread: any.
+/// A file opened for appending. It may be the stdout of a worker and its children, and may be
+/// truncated at any time. Thread: any.
 class LogFile {
  public:
   /// Opens `path`, and creates it if missing. Errors: system.
@@ -19,10 +19,10 @@ class LogFile {
   /// Writes all of `bytes` to the kernel. Errors: system (a full disk); then some are missing.
   Result<> append(std::string_view bytes) const;
 
-  /// The last bytes, at most `count`; none if it is a device.
+  /// The last bytes, at most `count`; empty for a device.
   std::string tail(size_t count) const;
 
-  /// For a process that writes directly; owned by this object.
+  /// For a process that writes directly; this object owns it.
   int fd() const { return fd_.get(); }
 
  private:

@@ -8,7 +8,7 @@ namespace {
 
 constexpr size_t kLongestLine = size_t{1} << 20;
 constexpr char kEscapeMark = '\x10';
-constexpr char kChanged = '\x40';  // makes a printable character of the mark and of the escape
+constexpr char kChanged = '\x40';  // turns the mark and the escape into printable characters
 
 bool is_special(char c) {
   return c == log::kMark || c == kEscapeMark;
@@ -34,7 +34,7 @@ std::string MarkedLines::take(std::string_view bytes,
   if (state_ == State::text && !has_marks(bytes)) return std::string(bytes);
   std::string rest;
   for (const char c : bytes) {
-    if (c == log::kMark) {  // also within a line that a killed process left unfinished
+    if (c == log::kMark) {  // also in a line that a killed process left unfinished
       state_ = State::marked;
       line_.clear();
     } else if (state_ == State::marked && c == '\n') {

@@ -21,24 +21,24 @@ namespace {
 
 constexpr size_t kOwnLimit = 1024 * 1024;  // pending bytes beyond which own lines are dropped
 
-/// When workers are killed, a reader or a disk that takes nothing for longer is given up, and one
-/// that is slow after all of that time.
+/// While workers are killed, a reader or a disk is given up if it takes nothing for the first of
+/// these times, or still has to take output after the second.
 constexpr std::chrono::milliseconds kFlushLimit{500};
 constexpr std::chrono::milliseconds kFlushAllLimit{5'000};
 
-/// The beginning of a line is shown when nothing has come for so long: on a terminal it may be a
-/// prompt; in a file or a pipe, where nobody answers, only the last words of a worker that hangs.
+/// The beginning of a line is shown if nothing follows it for so long. On a terminal it may be a
+/// prompt. In a file or a pipe nobody answers; it is only the last output of a hanging worker.
 constexpr std::chrono::milliseconds kQuietOnTerminal{200};
 constexpr std::chrono::seconds kQuietElsewhere{10};
 
-// A big pipe saves context switches but uses memory, and all pipes of a user share one budget (64
-// MiB by default); beyond it, new pipes have one page. So only a few pipes grow, each after a large
+// A big pipe saves context switches but uses memory. All pipes of a user share one budget (64 MiB
+// by default); beyond it, new pipes have one page. So only a few pipes grow, each after a large
 // read.
 constexpr int kBigPipe = 1024 * 1024;
 constexpr int kMaxBigPipes = 16;
 constexpr size_t kLargeRead = 32 * 1024;  // half of a pipe's default size (pipe(7))
 
-/// More than the kernel keeps of what was written to a pseudo-terminal.
+/// More than the kernel buffers of a pseudo-terminal's output.
 constexpr size_t kMostInTerminal = 64 * 1024;
 
 }  // namespace
@@ -101,7 +101,7 @@ void Output::wait(Streams::iterator stream) {
                           });
 }
 
-/// Erases a removed stream that nothing refers to. Returns whether it was removed.
+/// Erases a removed stream if nothing refers to it any more. Returns whether it was removed.
 bool Output::release(Streams::iterator stream) {
   const bool removed = stream->removed;
   if (removed && !stream->waiting && !stream->saving) streams_.erase(stream);
@@ -117,7 +117,7 @@ void Output::on_readable(Streams::iterator stream) {
 
 /// Returns the number of bytes read; 0: none now. Ends the stream at end of file.
 size_t Output::read_once(Streams::iterator stream) {
-  // Of all streams, as each read is passed on at once. On the heap it would be mapped and unmapped.
+  // Shared by all streams, as each read is passed on at once. The heap would map it each time.
   static constinit std::array<char, Stream::kBatch> batch{};
   const size_t most = stream->batch_size();
   const ssize_t count =
@@ -217,7 +217,7 @@ void Output::show_prompts() {
   }
 }
 
-/// One job at a time, which keeps the order. Until it has ended the pipe is not read.
+/// Runs one job at a time, which keeps the order. Until it has ended, the pipe is not read.
 void Output::save(Streams::iterator stream) {
   if (stream->saving || stream->unsaved.empty()) return;
   stream->saving = true;
@@ -316,7 +316,7 @@ Output::StderrEnd Output::stderr_end(int rank) {
   const auto stream = stderr_of(rank);
   if (stream == streams_.end()) return {};
   if (stream->sink.direct) return {"", stream->sink.file};
-  // Bounded by the size of a pipe, because a grandchild may go on writing.
+  // Bounded by the size of a pipe, because a grandchild may still write.
   for (size_t taken = 0; stream->pipe.is_open() && taken < kBigPipe;) {
     const size_t count = read_once(stream);
     if (count == 0) break;
@@ -342,7 +342,7 @@ void Output::workers_are_gone() {
   for (auto stream = streams_.begin(); stream != streams_.end(); ++stream) {
     if (!stream->pipe.is_open()) continue;
     if (stream->escapes) {
-      stream->ends_when_empty = true;  // what FIONREAD says is not all there is
+      stream->ends_when_empty = true;  // FIONREAD does not count everything
       stream->left = kMostInTerminal;
       read_rest(stream);
       continue;
@@ -365,7 +365,7 @@ void Output::drop_stopped_readers() {
   drop_stalled_later();
 }
 
-/// Output of workers that are killed may still be on its way, so this is repeated until it is gone.
+/// Repeats until all output is gone: output of killed workers may still be on its way.
 void Output::drop_stalled_later() {
   flush_limit_.expires_after(kFlushLimit);
   flush_limit_.async_wait([this](boost::system::error_code cancelled) {

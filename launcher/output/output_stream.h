@@ -27,16 +27,16 @@
 
 namespace ddprun::launcher {
 
-/// One stream of a worker: where it comes from, and where it goes.
+/// One stream of a worker: its source, its destinations, and its state.
 struct OutputStream {
   /// Bytes that have been read, on their way to the files of its sink.
   struct Unsaved {
     std::string bytes;
-    std::string lines;  // those that the filters selected, with their prefix
+    std::string lines;  // selected by the filters, with their prefix
 
     bool empty() const { return bytes.empty() && lines.empty(); }
 
-    /// Blocks. Errors: system, the first one.
+    /// Blocks. Errors: system (the first error).
     Result<> append_to(const LogFile* file, const LogFile* duplicates) const {
       Result<> saved = file != nullptr ? file->append(bytes) : Result<>();
       if (duplicates == nullptr) return saved;
@@ -45,12 +45,12 @@ struct OutputStream {
     }
   };
 
-  /// The most that is read at a time.
+  /// The most bytes that one read takes.
   static constexpr size_t kBatch = 128 * 1024;
 
-  /// The beginning of a line is no prompt if as much came before as stdio and Python write at a
-  /// time: then the rest of the line is still in a buffer of the worker, and lines would be cut
-  /// wherever such a buffer ends.
+  /// The beginning of a line is no prompt if stdio's or Python's buffer size, or more, came before
+  /// it: then the rest of the line is still in the worker's buffer, and lines would be cut wherever
+  /// such a buffer ends.
   static constexpr size_t kBufferSize = 4096;
 
   OutputStream(boost::asio::any_io_executor executor, int worker_rank, bool of_stderr,
@@ -77,16 +77,16 @@ struct OutputStream {
 
   bool has_files() const { return sink.file || sink.duplicates; }
 
-  /// The size of a read. Prefixes make short lines longer, so a long prefix makes it smaller.
+  /// The size of a read; a longer prefix makes it smaller, because prefixes lengthen short lines.
   size_t batch_size() const {
     const size_t size = 4 * kBatch / (splitter.prefix().size() + 1);
     return std::clamp<size_t>(size, 4096, kBatch);
   }
 
-  boost::asio::posix::stream_descriptor pipe;  // closed after its end, or if there is none
+  boost::asio::posix::stream_descriptor pipe;  // closed at its end, or never opened
   int rank;
   bool is_stderr;
-  std::optional<EscapeFilter> escapes;  // of a pseudo-terminal
+  std::optional<EscapeFilter> escapes;  // set for a pseudo-terminal
   LineSplitter splitter;
   StderrTail stderr_tail;
   ConsoleWriter& console;
@@ -96,13 +96,13 @@ struct OutputStream {
   std::function<void(std::string_view)> take_marked;  // empty: it has no marked lines
   Unsaved unsaved;
   std::chrono::steady_clock::time_point last_shown;
-  size_t burst = 0;        // bytes since it was quiet
+  size_t burst = 0;        // bytes since it was last quiet
   size_t left = SIZE_MAX;  // bytes until its end, if known
   bool ends_when_empty = false;
   bool waiting = false;            // a handler holds an iterator to this
-  bool saving = false;             // a job holds one
+  bool saving = false;             // a job holds an iterator to this
   size_t saves = 0;                // jobs that have ended
-  size_t checked_save = SIZE_MAX;  // under way at the last drop_stalled_files
+  size_t checked_save = SIZE_MAX;  // `saves` at the last drop_stalled_files
   bool removed = false;
   bool grown = false;
 };

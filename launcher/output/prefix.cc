@@ -60,7 +60,7 @@ size_t width_of(std::string_view prefix) {
 
 std::string coloured_prefix(const std::string& prefix, int rank) {
   if (prefix.empty()) return prefix;
-  // No red: it is for causes of failures.
+  // No red: red marks causes of failures.
   static constexpr std::array kColours = {"36", "33", "35", "32", "34",
                                           "96", "93", "95", "92", "94"};
   const char* colour = kColours[static_cast<size_t>(rank) % kColours.size()];

@@ -27,8 +27,8 @@ inline constexpr std::string_view kDefaultPrefix = "[${rank}] ";
 /// {. Errors: usage (a macro without }, an unknown macro, a line break), with a list of the macros.
 Result<std::string> expand_prefix(std::string_view text, const PrefixFacts& facts);
 
-/// The columns that `prefix` takes on a terminal, whatever its colour. Each character counts as
-/// one.
+/// The columns that `prefix` takes on a terminal, without its colour sequences. Each character
+/// counts as one.
 size_t width_of(std::string_view prefix);
 
 /// `prefix` in the colour of `rank`, for a terminal. An empty prefix stays empty.

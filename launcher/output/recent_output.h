@@ -8,27 +8,27 @@
 
 namespace ddprun::launcher {
 
-/// The end of what a worker has written, both streams as they came: for whoever asks later. Pure.
+/// The end of a worker's output, both streams in the order of arrival, for later questions. Pure.
 class RecentOutput {
  public:
-  /// At least so much of it is kept.
+  /// It keeps at least so many bytes.
   static constexpr size_t kKept = 64 * 1024;
 
   struct Piece {
-    std::uint64_t from = 0;  ///< bytes that the worker wrote before it
+    std::uint64_t from = 0;  ///< number of bytes that the worker wrote before these
     std::string bytes;
   };
 
   void add(std::string_view bytes);
 
-  /// All bytes so far, also those that are not kept.
+  /// The number of all bytes so far, also those that are not kept.
   std::uint64_t end() const { return end_; }
 
-  /// The output after the first `from` bytes, as far as it is kept: the first `most` bytes of it.
+  /// The kept output after the first `from` bytes: its first `most` bytes.
   Piece after(std::uint64_t from, size_t most) const;
 
  private:
-  std::string kept_;  // at most 2 * kKept, so that bytes are moved seldom
+  std::string kept_;  // at most 2 * kKept, so that bytes are rarely moved
   std::uint64_t end_ = 0;
 };
 

@@ -7,15 +7,15 @@
 namespace ddprun::launcher {
 namespace {
 
-/// The line as a terminal would show it in the end: the text after its last \r, not counting \r at
-/// the end.
+/// The final state of the line on a terminal: the text after its last \r, not counting \r at the
+/// end.
 std::string_view last_state(std::string_view line) {
   while (!line.empty() && line.back() == '\r') line.remove_suffix(1);
   return line.substr(line.rfind('\r') + 1);  // npos + 1 is 0
 }
 
-/// "frame #3: c10d::Work::wait() + 0x9c3 (0x7fd3fad071d3 in /v/libtorch_cuda.so)", or the line
-/// above the first of them. With an exception of Python's each line begins with its rank.
+/// Whether it is "frame #3: c10d::Work::wait() + 0x9c3 (0x7fd3fad071d3 in /v/libtorch_cuda.so)", or
+/// the title above such frames. If Python reports the exception, each line begins with its rank.
 bool is_cxx_frame(std::string_view line) {
   constexpr std::string_view kRankEnd = "]: ";
   const size_t rank_end = line.starts_with("[rank") ? line.find(kRankEnd) : line.npos;
@@ -33,7 +33,7 @@ class LastLines {
 
   bool is_full() const { return lines_.size() >= StderrTail::kLines; }
 
-  /// False: it has no room.
+  /// False: the line does not fit.
   bool add(std::string_view line, bool is_whole) {
     if (!with_frames_ && is_cxx_frame(line)) return leave_out(), true;
     if (left_out_ && lines_.empty() && line.empty()) return true;
@@ -55,7 +55,7 @@ class LastLines {
   }
 
  private:
-  /// With the empty lines below.
+  /// Also drops the empty lines below it.
   void leave_out() {
     left_out_ = true;
     while (!lines_.empty() && lines_.back().empty()) lines_.pop_back();
