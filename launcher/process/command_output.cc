@@ -22,7 +22,7 @@ using CommandClock = std::chrono::steady_clock;
 
 constexpr size_t kMostOutput = 64 * 1024;
 
-/// env(1) searches PATH, and needs no path of its own: POSIX systems have it there.
+/// env(1) searches PATH. It needs no search itself: POSIX systems have it there.
 Command command_of(const std::vector<std::string>& words, const Fd& nothing) {
   Command command;
   command.program = "/usr/bin/env";
@@ -44,7 +44,7 @@ std::string program_of(const std::vector<std::string>& words) {
   return program == words.end() ? "env" : *program;
 }
 
-/// Whether it ended in time; what it wrote is in `text`.
+/// Reads the pipe into `text`. Returns whether it ended in time.
 bool read_to_end(const Fd& pipe, CommandClock::time_point deadline, std::string& text) {
   std::array<char, 4096> bytes;
   for (pollfd ready = {pipe.get(), POLLIN, 0}; text.size() < kMostOutput;) {
@@ -59,7 +59,7 @@ bool read_to_end(const Fd& pipe, CommandClock::time_point deadline, std::string&
   return true;
 }
 
-/// By its pidfd, as another thread may have reaped it already.
+/// Uses the pidfd, because another thread may have reaped the process already.
 void end_command(const Child& child) {
   syscall(SYS_pidfd_send_signal, child.pidfd.get(), SIGKILL, nullptr, 0);
   siginfo_t info = {};

@@ -9,7 +9,7 @@
 namespace ddprun::launcher {
 namespace {
 
-// The standard signals by their numbers on x86 and Arm (signal(7)), from 1 on. sigabbrev_np(3)
+// The names of the standard signals, from number 1, as on x86 and Arm (signal(7)). sigabbrev_np(3)
 // would need glibc 2.32.
 constexpr std::array kNames = {"HUP",  "INT",    "QUIT", "ILL",   "TRAP", "ABRT", "BUS",  "FPE",
                                "KILL", "USR1",   "SEGV", "USR2",  "PIPE", "ALRM", "TERM", "STKFLT",

@@ -11,7 +11,7 @@ void set_process_title(int argc, char** argv, const std::string& name,
                        const std::string& command_line) {
   prctl(PR_SET_NAME, name.c_str());
   if (argc < 1) return;
-  // The kernel puts the words one after the other.
+  // The kernel has put the words one after the other.
   char* const begin = argv[0];
   const char* const end = argv[argc - 1] + std::strlen(argv[argc - 1]);
   const auto size = static_cast<size_t>(end - begin);

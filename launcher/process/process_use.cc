@@ -20,11 +20,11 @@ namespace {
 
 constexpr size_t kMostOfFile = 4096;
 
-/// Less than this comes from threads that only look after something: a watchdog, a progress bar, a
-/// monitor of the machine.
+/// Threads that only watch something (a watchdog, a progress bar, a monitor of the machine) use
+/// less than this.
 constexpr double kCpuShare = 0.05;
 constexpr double kBytesPerSecond = 16 * 1024;
-constexpr double kTick = 0.01;  // the kernel counts in these
+constexpr double kTick = 0.01;  // the kernel's unit of CPU time
 constexpr double kFewBytes = 4096;
 
 std::string file_of(pid_t pid, const char* name) {
@@ -58,7 +58,7 @@ double cpu_between(const ProcessUse& before, const ProcessUse& now) {
   return seconds_computed(before.waits, now.waits);
 }
 
-/// By parent, without io_bytes and `traced`.
+/// All processes of the host by parent, without io_bytes and `traced`.
 std::multimap<pid_t, ProcessUse> uses_of_host() {
   std::multimap<pid_t, ProcessUse> by_parent;
   for (const pid_t pid : pids_of_host()) {
@@ -76,8 +76,8 @@ bool is_same(const ProcessUse& a, const ProcessUse& b) {
 
 }  // namespace
 
-/// pid (comm) state ppid ... utime stime cutime cstime priority nice threads itrealvalue starttime
-/// vsize rss
+/// Format: pid (comm) state ppid ... utime stime cutime cstime priority nice threads itrealvalue
+/// starttime vsize rss
 std::optional<ProcessUse> parse_stat_use(const std::string& text) {
   const std::optional<Descendant> process = parse_proc_stat(text);
   if (!process || has_ended(*process)) return std::nullopt;

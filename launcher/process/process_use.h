@@ -17,45 +17,44 @@ struct ProcessUse {
   pid_t pid = 0;
   pid_t parent = 0;
   std::uint64_t started =
-      0;                   ///< clock ticks after the host's start: tells processes of one pid apart
-  double cpu_seconds = 0;  ///< its own and that of its children that have ended
+      0;  ///< clock ticks after the host's start: tells processes with the same pid apart
+  double cpu_seconds = 0;           ///< its own CPU time and that of its ended children
   std::uint64_t resident = 0;       ///< bytes of memory now
   std::uint64_t io_bytes = 0;       ///< read and written; 0: unknown
   bool traced = false;              ///< by a debugger, which may have stopped it
-  std::vector<GpuWait> waits = {};  ///< of its threads; not looked for here
+  std::vector<GpuWait> waits = {};  ///< of its threads; not searched for here
 };
 
-/// Of one process, without io_bytes and `traced`; zeros if it has ended. Some 20 µs.
+/// The use of one process, without io_bytes and `traced`; zeros if it has ended. Takes some 20 µs.
 ProcessUse use_of_process(pid_t pid);
 
 /// The name of the process that reads stacks. It is ddprun's own: its beginning and end are no sign
 /// of a worker's progress.
 inline constexpr const char* kStackReader = "ddp-stacks";
 
-/// All processes below `root`, by pid, without kStackReader and what that has started; none without
-/// /proc. Some 10 µs for each process of the host.
-/// For any thread.
+/// All processes below `root`, by pid, without kStackReader and its descendants; none without
+/// /proc. Takes some 10 µs for each process of the host. For any thread.
 std::vector<ProcessUse> uses_below(pid_t root);
 
 /// The children of each process of the host, as uses_below() finds them, by their parents.
 std::multimap<pid_t, pid_t> children_by_parent();
 
-/// The changes from one look at the processes to another, `seconds` later.
+/// The changes between two samples of the processes, `seconds` apart.
 struct UseChange {
-  bool cpu = false;   ///< one of them used a processor for more than a twentieth of the time, and
-                      ///< not in threads that wait for a GPU
+  bool cpu = false;   ///< one of them used a processor for more than a twentieth of the time, not
+                      ///< counting threads that wait for a GPU
   bool work = false;  ///< one read or wrote more than 16 KiB a second, or some began or ended
 };
 UseChange change_of(const std::vector<ProcessUse>& before, const std::vector<ProcessUse>& now,
                     double seconds);
 
-/// The parent of a process, also of one that has ended and was not reaped; 0: unknown.
+/// The parent of a process, also if this has ended and was not reaped; 0: unknown.
 pid_t parent_of(pid_t pid);
 
 // Parsers.
 
-/// The text of /proc/PID/stat, without io_bytes and `traced`; nullopt: it is malformed, or the
-/// process has ended.
+/// Parses the text of /proc/PID/stat, without io_bytes and `traced`; nullopt: it is malformed, or
+/// the process has ended.
 std::optional<ProcessUse> parse_stat_use(const std::string& text);
 
 /// The bytes read and written in the text of /proc/PID/io.

@@ -10,7 +10,7 @@
 namespace ddprun::launcher {
 namespace {
 
-/// The kernel's settings for a new terminal translate newlines.
+/// Turns off the kernel's default for new terminals, which translates newlines.
 void pass_bytes_unchanged(int terminal) {
   termios modes{};
   if (tcgetattr(terminal, &modes) != 0) return;
@@ -39,7 +39,7 @@ Result<PseudoTerminal> open_pseudo_terminal(WindowSize size) {
   if (!terminal.master || ioctl(terminal.master.get(), TIOCSPTLCK, &unlock) != 0) {
     return os_error("cannot create a pseudo-terminal", errno);
   }
-  // By the master, as /dev/pts may be missing, or another one.
+  // Uses the master, because /dev/pts may be missing, or another one.
   terminal.slave.reset(ioctl(terminal.master.get(), TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC));
   if (!terminal.slave) return os_error("cannot open a pseudo-terminal", errno);
   pass_bytes_unchanged(terminal.slave.get());

@@ -14,22 +14,22 @@ struct WindowSize {
   unsigned short columns = 80;
 };
 
-/// Of the terminal at `fd`; of one that does not know its size, the default. nullopt: `fd` is no
-/// terminal.
+/// The window of the terminal at `fd`; the default if it does not know its size. nullopt: `fd` is
+/// no terminal.
 std::optional<WindowSize> window_size(int fd);
 
-/// Programs that ask the pseudo-terminal, from either end, see this size from now on.
+/// Sets the size that programs see when they ask the pseudo-terminal, from either end.
 void set_window_size(int terminal, WindowSize size);
 
 /// Both ends of a pseudo-terminal; both are close-on-exec.
 struct PseudoTerminal {
-  Fd master;  ///< reads what is written to `slave`; EIO when no process has that open any more
+  Fd master;  ///< reads what is written to `slave`; EIO if no process has `slave` open any more
   Fd slave;   ///< a terminal for programs
 };
 
-/// A new one, which is nobody's controlling terminal. Bytes pass from `slave` to `master`
-/// unchanged: no carriage return is put before a newline. Errors: system (such as ENOSPC: there are
-/// kernel.pty.max already).
+/// Opens a pseudo-terminal that is nobody's controlling terminal. Bytes pass from `slave` to
+/// `master` unchanged: no carriage return is put before a newline. Errors: system (such as ENOSPC:
+/// there are already kernel.pty.max).
 Result<PseudoTerminal> open_pseudo_terminal(WindowSize size);
 
 }  // namespace ddprun::launcher

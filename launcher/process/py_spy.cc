@@ -26,7 +26,7 @@ using Clock = std::chrono::steady_clock;
 constexpr size_t kMostDumpBytes = 1024 * 1024;  // of one dump
 constexpr size_t kMostDumps = 64;
 
-/// "/usr/bin/python3.11"
+/// Whether it is an interpreter: "/usr/bin/python3.11".
 bool is_python(std::string_view path) {
   return path.substr(path.rfind('/') + 1).starts_with("python");
 }
@@ -37,7 +37,7 @@ std::vector<std::string> environment() {
   return all;
 }
 
-/// One py-spy under way.
+/// A running py-spy.
 struct Dump {
   pid_t of;
   Child child;
@@ -45,7 +45,7 @@ struct Dump {
   bool complete = false;
 };
 
-/// Whether more may come.
+/// Returns whether more may come.
 bool read_some(Dump& dump) {
   std::array<char, 16'384> bytes;
   const ssize_t size = read(dump.child.out.get(), bytes.data(), bytes.size());
@@ -69,7 +69,7 @@ void read_until(std::vector<Dump>& dumps, Clock::time_point deadline) {
   }
 }
 
-/// By its pidfd, as the loop's thread may have reaped it already.
+/// Uses the pidfd, because the loop's thread may have reaped it already.
 void end(const Child& child) {
   siginfo_t info = {};
   syscall(SYS_pidfd_send_signal, child.pidfd.get(), SIGKILL, nullptr, 0);

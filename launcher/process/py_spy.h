@@ -9,16 +9,16 @@
 
 namespace ddprun::launcher {
 
-/// The path of py-spy, which reads the stacks of Python from outside: beside `program` if that is
-/// an interpreter of Python, as anyone may have put something beside another program (/tmp/run.sh),
-/// or in PATH. Empty: there is none.
+/// The path of py-spy, which reads the stacks of Python from outside; empty: not found. Searches
+/// PATH, and the folder of `program` if that is an interpreter of Python: anyone may have put
+/// something beside another program (/tmp/run.sh).
 std::string find_py_spy(const std::string& program);
 
 /// Whether the executable of `pid` is an interpreter of Python.
 bool runs_python(pid_t pid);
 
-/// The output of `py_spy`, as JSON, about those processes that run Python; they do not notice.
-/// Without those that it has not done within `limit`, or may not read. Blocks.
+/// The output of `py_spy`, as JSON, for each of these processes that runs Python; they are not
+/// disturbed. Leaves out those that it has not done within `limit`, or may not read. Blocks.
 std::map<pid_t, std::string> py_spy_dumps(const std::string& py_spy, const std::vector<pid_t>& pids,
                                           std::chrono::milliseconds limit);
 

@@ -3,7 +3,7 @@
 
 namespace ddprun::launcher {
 
-/// For code that runs on a stack and in a thread unknown to the sanitizers.
+/// Marks code that runs on a stack and in a thread unknown to the sanitizers.
 #define DDPRUN_UNSANITIZED __attribute__((no_sanitize("address", "thread", "undefined")))
 
 DDPRUN_UNSANITIZED inline long raw_word(long number) {
@@ -13,12 +13,12 @@ DDPRUN_UNSANITIZED inline long raw_word(const void* address) {
   return reinterpret_cast<long>(address);
 }
 
-/// A system call; arguments are integers and pointers. Returns its result or -errno. Unlike libc's
-/// wrappers it does not write errno, which is the parent's if a child shares its memory.
+/// Makes a system call; arguments are integers and pointers. Returns its result or -errno. Unlike
+/// libc's wrappers it does not write errno, which is the parent's if a child shares its memory.
 template <class A = long, class B = long, class C = long, class D = long, class E = long>
 DDPRUN_UNSANITIZED inline long raw_syscall(long number, A a = {}, B b = {}, C c = {}, D d = {},
                                            E e = {}) {
-  // Before any register is bound: a function call would not preserve it.
+  // Computed before any register is bound: a function call would not preserve it.
   const long words[] = {raw_word(a), raw_word(b), raw_word(c), raw_word(d), raw_word(e)};
 #if defined(__x86_64__)
   long result = number;

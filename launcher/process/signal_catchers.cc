@@ -17,7 +17,7 @@
 namespace ddprun::launcher {
 namespace {
 
-/// The value behind `label`, the beginning of a line; nullptr: there is none.
+/// The value behind `label` at the beginning of a line; nullptr: there is no such line.
 const char* value_after(const std::string& status, const std::string& label) {
   const size_t at = status.find("\n" + label);
   return at == std::string::npos ? nullptr : status.c_str() + at + 1 + label.size();
@@ -48,7 +48,7 @@ std::string executable_of(pid_t pid) {
   return {path, static_cast<size_t>(std::max<ssize_t>(size, 0))};
 }
 
-/// Of a process that does not handle the signal.
+/// The state of a process that does not handle the signal.
 SignalView::State state_of(pid_t pid, const std::string& status) {
   const char state = parse_proc_status(status).state;
   const std::string channel = wait_channel(pid);
@@ -77,7 +77,7 @@ bool has_handler(const std::string& status, int signal) {
   return has_bit(status, "SigCgt:", signal);
 }
 
-/// The descriptor comes first: what is read then is about its process, or it has ended.
+/// Opens the descriptor first: /proc then describes its process, or that has ended.
 Fd signal_if(bool (*condition)(const std::string& status, int signal), pid_t pid, pid_t parent,
              int signal) {
   Fd process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
@@ -89,9 +89,9 @@ Fd signal_if(bool (*condition)(const std::string& status, int signal), pid_t pid
 
 }  // namespace
 
-/// A process that handles signals such as these two handles all: bash with a trap for EXIT ends at
-/// any, and the starter of a container, in Go, passes each on. One that blocks all passes them on,
-/// too (tini), or is about to start a process, and may have no handler for them.
+/// If a process handles even these two signals, it handles all: bash with a trap for EXIT ends at
+/// any, and the starter of a container, in Go, passes each on. A process that blocks all passes
+/// them on, too (tini), or is about to start a process, and may have no handler for them.
 bool catches(const std::string& status, int signal) {
   if (has_handler(status, signal)) {
     return !has_bit(status, "SigCgt:", SIGSYS) || !has_bit(status, "SigCgt:", SIGVTALRM);
@@ -112,7 +112,7 @@ std::vector<SignalCatchers::Process> SignalCatchers::send(pid_t worker) {
   for (const pid_t pid : signal_targets(worker, use_, look, children)) {
     Fd process = signal_if(catches, pid, parents[pid], signal_);
     if (!process) continue;
-    if (use_ == SignalUse::stop) send_by(process, SIGCONT);  // a stopped one would not notice
+    if (use_ == SignalUse::stop) send_by(process, SIGCONT);  // a stopped process would not notice
     signalled.push_back({pid, std::move(process)});
   }
   return signalled;

@@ -37,7 +37,7 @@ void SignalReader::read_next() {
       });
 }
 
-/// Whether it has come by the other way already.
+/// Whether it has already come by the other way.
 bool SignalReader::is_repeated(int signal, bool is_forwarded) {
   if (signal != SIGTERM && signal != SIGINT && signal != SIGHUP) return false;
   Count& count = stop_requests_[signal];

@@ -10,9 +10,9 @@
 
 namespace ddprun::launcher {
 
-/// Reads the signals that block_signals blocked, in an agent: SIGTSTP, which is for the guardian,
-/// is dropped. Slurm and systemd send a request to stop to all processes of a job: to the guardian,
-/// which forwards it, and to the agent, too. These two count as one request, not as a second one
+/// Reads, in an agent, the signals that block_signals blocked. Drops SIGTSTP, which is for the
+/// guardian. Slurm and systemd send a request to stop to all processes of a job: to the guardian,
+/// which forwards it, and to the agent. These two count as one request, not as a second request
 /// that kills at once.
 ///
 /// Thread: the executor's.
@@ -23,14 +23,14 @@ class SignalReader {
   /// Calls `received` for each signal from now on. Errors: system.
   Result<> start(std::function<void(int signal)> received);
 
-  /// Whether the signal that is being received was a key of the terminal, which the guardian got.
+  /// Whether the signal being received was a key of the terminal, which the guardian got.
   bool is_from_terminal() const { return is_from_terminal_; }
 
  private:
   void read_next();
   bool is_repeated(int signal, bool is_forwarded);
 
-  /// How often a request to stop has come, by each of its ways.
+  /// How often a request to stop has come, by each way.
   struct Count {
     int forwarded = 0;
     int direct = 0;

@@ -12,7 +12,7 @@ namespace {
 
 using State = SignalView::State;
 
-/// Each look takes some 30 µs: a script with more processes is not looked at to its end.
+/// Each look takes some 30 µs: the search stops in a script with more processes.
 constexpr std::size_t kMostLooks = 1000;
 
 bool is_shell(std::string_view executable) {
@@ -22,14 +22,14 @@ bool is_shell(std::string_view executable) {
   return std::ranges::find(kShells, executable) != kShells.end();
 }
 
-/// `parent` does not handle the signal, or is timeout(1).
+/// Whether `child` may be the program; `parent` does not handle the signal, or is timeout(1).
 bool may_be_program(const SignalView& child, const SignalView& parent, SignalUse use) {
   if (use == SignalUse::notice || parent.state == State::waits_for_child) return true;
   if (parent.handles) return true;
   return parent.state == State::sleeps && child.executable != parent.executable;
 }
 
-/// Of a shell that was started with & itself it is not known.
+/// Cannot tell for a shell that was itself started with &.
 bool is_in_foreground(const SignalView& child, const SignalView& shell) {
   return !child.ignores_interrupt || shell.ignores_interrupt;
 }

@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-// DECIDES which of a worker's processes get a signal. The default action of most signals is to end
-// the process: a signal to the whole group ends the data loaders of a program that saves its state
-// at it, and a signal to the worker alone ends the script around a program that handles it. Pure.
+// DECIDES which of a worker's processes get a signal. Most signals end a process by default. A
+// signal to the whole group would end the data loaders of a program that saves its state at it. A
+// signal to the worker alone would end the script around a program that handles it. Pure.
 //
-// The decision begins with the worker, and goes down from there. A process that gets the signal
+// The decision begins with the worker and descends from there. A process that gets the signal
 // passes it on to its children itself, or has reasons not to.
 //
 // clang-format off
@@ -27,30 +27,30 @@
 //                                         |         |  output. Others are its data loaders
 // clang-format on
 //
-// If no process gets it, or a shell that does waits for a command and nothing of that does, a stop
-// is for the worker's whole group. A notice is for none: all that it could do is to end a worker
-// that does not expect it.
+// If no process gets the signal, a stop goes to the worker's whole group. So it does if a shell
+// gets it that waits for a command of which no process gets it. A notice then goes to no process:
+// it could only end a worker that does not expect it.
 
 namespace ddprun::launcher {
 
 enum class SignalUse {
-  notice,  ///< of something that a program may act on: SIGUSR1, a deadline
-  stop,    ///< of the job: the rest of the worker's processes get the signal later
+  notice,  ///< announces what a program may act on: SIGUSR1, a deadline
+  stop,    ///< stops the job: the worker's other processes get the signal later
 };
 
-/// What decides about one process.
+/// The facts that decide about one process.
 struct SignalView {
   enum class State { computes, waits_for_child, sleeps };
 
   bool handles = false;  ///< the signal
   State state = State::sleeps;
-  bool ignores_interrupt = false;  ///< a shell without job control sets that for commands with &
+  bool ignores_interrupt = false;  ///< a shell without job control sets this for commands with &
   std::string executable{};        ///< its path; empty: unknown
   std::string name{};              ///< as in ps
 };
 
-/// The processes that get a signal; empty: see above. `look` and `children` are called as seldom as
-/// possible, and a thousand times at most.
+/// The processes that get a signal; empty: see above. Calls `look` and `children` as rarely as
+/// possible, and at most a thousand times.
 std::vector<int> signal_targets(int worker, SignalUse use,
                                 const std::function<SignalView(int)>& look,
                                 const std::function<std::vector<int>(int)>& children);

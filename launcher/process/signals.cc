@@ -30,7 +30,7 @@ void raise_unblocked(int signal) {
   sigemptyset(&set);
   sigaddset(&set, signal);
   raise(signal);
-  sigprocmask(SIG_UNBLOCK, &set, nullptr);  // its default action happens here
+  sigprocmask(SIG_UNBLOCK, &set, nullptr);  // the default action happens here
   sigprocmask(SIG_BLOCK, &set, nullptr);
 }
 
@@ -48,7 +48,7 @@ void block_signals() {
   stays_ignored(SIGTSTP);
   sigprocmask(SIG_UNBLOCK, &set,
               nullptr);      // a blocked signal would be pending even if it is ignored
-  signal(SIGTERM, SIG_DFL);  // or a scheduler could not end the job
+  signal(SIGTERM, SIG_DFL);  // otherwise a scheduler could not end the job
   signal(SIGCHLD, SIG_DFL);  // if it were ignored, there would be no zombies to wait for
   signal(SIGPIPE, SIG_IGN);  // writing to a closed pipe fails with EPIPE instead
   signal(SIGTTOU, SIG_IGN);  // the agent writes to the terminal from its own process group
@@ -66,7 +66,7 @@ bool wait_for_child_signal(std::chrono::milliseconds limit) {
 void stop_this_process() {
   sigset_t pending;
   sigpending(&pending);
-  // SIGTSTP takes back earlier ones, so one that is pending came later.
+  // SIGTSTP removes pending SIGCONTs, so a pending one came later.
   if (sigismember(&pending, SIGCONT) == 0) raise_unblocked(SIGTSTP);
 }
 

@@ -10,11 +10,11 @@
 
 namespace ddprun::launcher {
 
-/// The signals that stop the job by default; the workers get the same signal. The list and its
-/// order are torchrun's.
+/// The signals that stop the job by default; workers get the same signal. The list and its order
+/// are torchrun's.
 inline constexpr std::array kStopSignals = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
 
-/// Signals that are forwarded to each worker and do not stop the job by default: schedulers
+/// Signals that are forwarded to each worker and do not stop the job by default. Schedulers
 /// announce the end of an allocation with them.
 inline constexpr std::array kForwardedSignals = {SIGUSR1, SIGUSR2};
 
@@ -23,23 +23,22 @@ inline constexpr std::array kForwardedSignals = {SIGUSR1, SIGUSR2};
 inline constexpr std::array kOtherSignals = {SIGALRM, SIGVTALRM, SIGPROF, SIGIO, SIGPWR, SIGXCPU};
 
 /// Blocks all of these, SIGCHLD, SIGTSTP, SIGCONT and SIGWINCH, to be read from open_signal_fd, and
-/// ignores SIGPIPE and SIGTTOU. Afterwards none of these ends or stops this process. `spawn` undoes
-/// both for the workers.
-///
-/// Signals that were ignored at the start stay ignored, here and in the workers: nohup ignores
-/// SIGHUP, and shells without job control ignore SIGINT and SIGQUIT in background commands. Except
-/// SIGTERM, SIGCHLD, SIGUSR1 and SIGUSR2.
+/// ignores SIGPIPE and SIGTTOU. None of these then ends or stops this process. `spawn` undoes both
+/// for the workers.
+/// A signal that was ignored at the start stays ignored, here and in the workers, except SIGTERM,
+/// SIGCHLD, SIGUSR1 and SIGUSR2. nohup ignores SIGHUP, and shells without job control ignore SIGINT
+/// and SIGQUIT in background commands.
 void block_signals();
 
-/// Waits for a SIGCHLD and takes it. False: none came in this time.
+/// Waits for a SIGCHLD and takes it. False: none came within `limit`.
 bool wait_for_child_signal(std::chrono::milliseconds limit);
 
 /// Stops this process as Ctrl-Z does, until it is continued. Does nothing in an orphaned process
-/// group, which no shell would continue, nor if SIGCONT came after the last SIGTSTP. Call
+/// group, which no shell would continue, or if SIGCONT came after the last SIGTSTP. Call
 /// block_signals before.
 void stop_this_process();
 
-/// Ends this process by `signal`'s default action. Returns if that is ignored.
+/// Ends this process by `signal`'s default action. Returns if the signal is ignored.
 void die_by(int signal);
 
 /// A non-blocking signalfd(2) for the signals that block_signals blocked. Errors: system.

@@ -40,13 +40,13 @@ constexpr size_t kStackSize = 2048;
 
 std::optional<rlimit> original_open_files;
 
-bool must_fork = false;  // in an emulator of another processor
+bool must_fork = false;  // this process runs in an emulator of another processor
 
-/// In the kernel's layout, not libc's: an empty sigaction and an empty signal set.
+/// An empty sigaction and an empty signal set, in the kernel's layout, not libc's.
 constexpr unsigned long kStandardAction[4] = {};
 constexpr unsigned long kNoSignals = 0;
 
-/// Asio opens its sockets without close-on-exec, so everything above stderr is marked here.
+/// Marks everything above stderr, because Asio opens its sockets without close-on-exec.
 DDPRUN_UNSANITIZED void close_all_on_exec() {
   if (raw_syscall(SYS_close_range, 3, ~0U, CLOSE_RANGE_CLOEXEC) == 0) return;
   for (int fd = 3; fd < 1024; ++fd) {  // before Linux 5.11
@@ -60,7 +60,7 @@ struct Pipe {
   Fd write_end;
 };
 
-/// How many processes are still to be started, of all.
+/// How many of all processes are still to be started.
 struct Missing {
   size_t count;
   size_t all;
@@ -84,8 +84,8 @@ std::string process_limit_text(Missing missing) {
   return "ulimit -u, " + text(limit.rlim_cur) + ", or pids.max of the cgroup";
 }
 
-/// Which limit was reached, and what it has to be: each process takes four descriptors, and a
-/// worker two connections.
+/// Names the limit that was reached, and the limit that is needed: each process takes four
+/// descriptors, and a worker two connections.
 Error start_error(const std::string& what, int failure, Missing missing) {
   Error error = os_error(what, failure);
   rlimit limit = {};
@@ -105,7 +105,7 @@ Result<Pipe> make_pipe(Missing missing) {
   return Pipe{Fd(ends[0]), Fd(ends[1])};
 }
 
-/// None if the caller has given a descriptor. `no_terminal`: why it is a pipe instead of a
+/// No pipe if the caller has given a descriptor. Sets `no_terminal` if it makes a pipe instead of a
 /// pseudo-terminal.
 Result<Pipe> make_pipe_unless(int given, const std::optional<WindowSize>& window,
                               std::optional<Error>& no_terminal, Missing missing) {
@@ -117,10 +117,10 @@ Result<Pipe> make_pipe_unless(int given, const std::optional<WindowSize>& window
   return make_pipe(missing);
 }
 
-/// Of a script, from its first line, "#!/bin/sh -e"; empty: there is none.
+/// The interpreter of a script, from its first line, "#!/bin/sh -e"; empty: it names none.
 std::string interpreter_of(const std::string& program) {
   const Fd file(open(program.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  std::array<char, 256> bytes;  // what the kernel reads of it
+  std::array<char, 256> bytes;  // the kernel reads so many bytes of it
   const ssize_t size = file ? read(file.get(), bytes.data(), bytes.size()) : -1;
   std::string_view line(bytes.data(), size > 0 ? static_cast<size_t>(size) : 0);
   line = line.substr(0, line.find('\n'));
@@ -145,7 +145,7 @@ Error exec_error(const std::string& program, int failure) {
   return error;
 }
 
-/// How many words exec takes of all commands, and an end of each list.
+/// The number of words in all argvs and environments, with the end of each list.
 size_t count_words(const std::vector<Command>& commands) {
   size_t count = 0;
   for (const Command& command : commands) {
@@ -177,7 +177,7 @@ class SignalsBlocked {
 
 }  // namespace
 
-/// All that one child needs until its exec.
+/// Everything that one child needs until its exec.
 struct SpawnBatch::ChildSetup {
   const char* program;
   char** argv;
@@ -200,8 +200,8 @@ struct SpawnBatch::ChildSetup {
   static int run(void* self);
 };
 
-/// Runs in the child, in memory shared with the parent, which continues meanwhile: only raw system
-/// calls are allowed. Returns an errno.
+/// Runs in the child, in memory shared with the parent, which continues at the same time. So only
+/// raw system calls are allowed. Returns an errno.
 DDPRUN_UNSANITIZED int SpawnBatch::ChildSetup::exec() {
   raw_syscall(SYS_setsid);  // its own session: one kill reaches all its children
   raw_syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);      // it must not outlive the agent
@@ -221,7 +221,7 @@ DDPRUN_UNSANITIZED int SpawnBatch::ChildSetup::exec() {
   unbindable = result < 0;
   if (unbindable) return static_cast<int>(-result);
   if (open_files != nullptr) raw_syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, open_files);
-  // Ignored and blocked signals would be inherited through exec.
+  // Exec would keep ignored and blocked signals.
   raw_syscall(SYS_rt_sigaction, SIGPIPE, kStandardAction, nullptr, sizeof kNoSignals);
   raw_syscall(SYS_rt_sigaction, SIGTTOU, kStandardAction, nullptr, sizeof kNoSignals);
   raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, &kNoSignals, nullptr, sizeof kNoSignals);
@@ -234,9 +234,9 @@ DDPRUN_UNSANITIZED int SpawnBatch::ChildSetup::run(void* self) {
   return 127;  // its exit code
 }
 
-/// Not fork, which copies our page tables and makes both processes copy the pages they write to;
-/// not vfork, which waits until the scheduler has run the child up to its exec. Emulators of
-/// another processor (qemu-user) know no such clone: there it is a fork.
+/// Not fork, which copies our page tables and makes both processes copy the pages they write to.
+/// Not vfork, which waits until the scheduler has run the child up to its exec. Emulators of
+/// another processor (qemu-user) lack this clone: there it is a fork.
 pid_t SpawnBatch::clone(size_t index, int& pidfd) {
   const auto clone_with = [&](int flags) {
     ChildSetup& setup = setups_[index];
@@ -262,8 +262,8 @@ SpawnBatch::Setups SpawnBatch::make_setups(size_t count) {
   return Setups(static_cast<ChildSetup*>(memory), Free{bytes});
 }
 
-/// Before any child was made. Such memory is a file to the kernel, so it is not used from the
-/// beginning.
+/// Call before any child exists. The kernel treats such memory as a file, so it is not used from
+/// the beginning.
 void SpawnBatch::share_with_forked() {
   must_fork = true;
   Setups in_shared_memory = make_setups(commands_.size());
@@ -283,7 +283,7 @@ SpawnBatch::~SpawnBatch() = default;
 SpawnBatch::SpawnBatch(std::vector<Command> commands)
     : commands_(std::move(commands)), setups_(make_setups(commands_.size())) {
   std::uninitialized_default_construct_n(setups_.get(), commands_.size());
-  words_.reserve(count_words(commands_));  // they are pointed at
+  words_.reserve(count_words(commands_));  // others point to them
   for (size_t i = 0; i < commands_.size(); ++i) {
     const Command& command = commands_[i];
     ChildSetup& setup = setups_[i];
@@ -348,9 +348,9 @@ std::optional<Error> SpawnBatch::exec_failure(size_t index) const {
   return exec_error(setup.program, setup.error_number);
 }
 
-/// Not with Boost.Process: its launchers wait for each child's exec, which adds the scheduler's
-/// latency once per worker, and its vfork launcher notifies the io_context of the fork while the
-/// child still shares its memory.
+/// Avoids Boost.Process: its launchers wait for each child's exec, which adds the scheduler's
+/// latency once per worker. Its vfork launcher notifies the io_context of the fork while the child
+/// still shares its memory.
 Spawned spawn(std::vector<Command> commands) {
   const size_t count = commands.size();
   Spawned spawned{{}, SpawnBatch(std::move(commands)), std::nullopt};

@@ -18,19 +18,19 @@ struct Command {
   std::string program;                   ///< path of the executable; PATH is not searched
   std::vector<std::string> arguments;    ///< argv, program name first
   std::vector<std::string> environment;  ///< "NAME=value"
-  int stdin_fd = -1;                     ///< these three stay owned by the caller
+  int stdin_fd = -1;                     ///< the caller owns these three
   int stdout_fd = -1;                    ///< -1: a pipe, or a pseudo-terminal
   int stderr_fd = -1;
   std::vector<int> cpus = {};                    ///< it may run only on these; empty: on ours
   std::optional<WindowSize> stdout_window = {};  ///< of its pseudo-terminal; nullopt: a pipe
   std::optional<WindowSize> stderr_window = {};
-  bool one_terminal = false;  ///< stdout is stderr's: what is written to both keeps its order
-  /// More of the environment, the same for several commands; nullptr: nothing.
+  bool one_terminal = false;  ///< stdout is stderr's: output to both keeps its order
+  /// More of the environment, shared by several commands; nullptr: none.
   std::shared_ptr<const std::vector<std::string>> common_environment = nullptr;
 };
 
 /// A started process, and the read ends of its stdout and stderr, or the masters of their
-/// pseudo-terminals; these are empty if its command has descriptors for them. `out` is empty, too,
+/// pseudo-terminals. These are empty if its command has descriptors for them. `out` is also empty
 /// if stdout is stderr's pseudo-terminal.
 struct Child {
   pid_t pid;
@@ -42,21 +42,21 @@ struct Child {
 };
 
 /// The memory that children of `spawn` share with this process until their exec. Destroy it only
-/// when each of them has called exec or has ended.
+/// when each child has called exec or has ended.
 class SpawnBatch {
  public:
   SpawnBatch(SpawnBatch&&) noexcept;
   SpawnBatch& operator=(SpawnBatch&&) noexcept;
   ~SpawnBatch();
 
-  /// Why exec failed in child `index`, which has ended: not_executable, with the program and the
-  /// reason, or system, if it may run on none of its CPUs; nullopt: exec succeeded.
+  /// Why exec failed in child `index`, which has ended; nullopt: exec succeeded. not_executable,
+  /// with the program and the reason, or system, if it may run on none of its CPUs.
   std::optional<Error> exec_failure(size_t index) const;
 
  private:
   struct ChildSetup;
   struct Free {
-    size_t shared = 0;  // bytes of memory that forked children share; 0: it is usual memory
+    size_t shared = 0;  // bytes of memory that forked children share; 0: normal memory
     void operator()(void* memory) const;
   };
   using Setups = std::unique_ptr<ChildSetup[], Free>;
@@ -71,7 +71,7 @@ class SpawnBatch {
   std::vector<Command> commands_;
   std::vector<char*> words_;                       // each argv and environment, back to back
   std::vector<std::vector<unsigned long>> masks_;  // each child's CPUs
-  Setups setups_;                                  // shared with children that were forked, too
+  Setups setups_;                                  // also shared with forked children
 };
 
 /// The result of `spawn`.
@@ -81,10 +81,10 @@ struct Spawned {
   std::optional<Error> failure;  ///< system: why further commands were not started
 };
 
-/// Starts all commands, each as the leader of its own session and process group, so that one signal
-/// reaches all its children, and a terminal's signals do not. Each gets SIGKILL when this process
-/// dies, has no open descriptors but stdin, stdout and stderr, and starts without the signal
-/// settings of block_signals. Does not wait for exec.
+/// Starts all commands. Each leads its own session and process group, so that one signal reaches
+/// all its children, and a terminal's signals do not. Each gets SIGKILL when this process dies, has
+/// only stdin, stdout and stderr open, and starts without the signal settings of block_signals.
+/// Does not wait for exec.
 ///
 /// For a process without signal handlers, whose other threads block all signals.
 Spawned spawn(std::vector<Command> commands);

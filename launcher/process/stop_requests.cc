@@ -10,7 +10,7 @@
 namespace ddprun::launcher {
 namespace {
 
-/// An agent that is well reads a signal within milliseconds.
+/// A healthy agent reads a signal within milliseconds.
 constexpr std::chrono::seconds kTimeToRead{2};
 
 bool asks_to_stop(int signal) {

@@ -6,7 +6,7 @@
 namespace ddprun::launcher {
 namespace {
 
-/// nullopt: it is not ours. Where stdout is a pipe, a pager behind it may have set the terminal.
+/// nullopt: the terminal is not ours. If stdout is a pipe, a pager behind it may have set it.
 std::optional<termios> settings() {
   termios settings{};
   const bool is_ours = tcgetpgrp(STDIN_FILENO) == getpgrp() && isatty(STDOUT_FILENO) == 1;

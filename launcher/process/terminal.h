@@ -7,25 +7,25 @@
 namespace ddprun::launcher {
 
 /// In the agent: whether `fd` is the terminal of the guardian's session while another process group
-/// is in its foreground, as with `ddprun ... &`. Keys that are typed there are for that group. The
-/// kernel does not hold back workers that read it, because they have sessions of their own.
+/// is in its foreground, as with `ddprun ... &`. Keys typed there are for that group. The kernel
+/// does not stop workers from reading it, because they have sessions of their own.
 bool is_terminal_of_others(int fd);
 
-/// In the guardian: the settings of the terminal at stdin, which workers may change: one that is
-/// killed while it reads a password leaves a terminal without echo. Does nothing where stdin or
-/// stdout is no terminal, or while this process group is not in its foreground.
+/// In the guardian: the settings of the terminal at stdin. Workers may change these: one that is
+/// killed while it reads a password leaves a terminal without echo. Does nothing if stdin or stdout
+/// is no terminal, or while this process group is not in its foreground.
 class TerminalSettings {
  public:
-  /// The settings from now on are the user's.
+  /// Takes the present settings for the user's.
   TerminalSettings();
 
-  /// Gives the terminal back: with the user's settings.
+  /// Restores the user's settings.
   void restore();
 
-  /// When the job is stopped: keeps the workers' settings, and restores the user's.
+  /// Call when the job is stopped: keeps the workers' settings, and restores the user's.
   void suspend();
 
-  /// When it goes on: the other way round.
+  /// Call when the job continues: keeps the user's settings, and restores the workers'.
   void resume();
 
  private:

@@ -44,11 +44,11 @@ void Worker::wait() {
   end_.async_wait(boost::asio::posix::descriptor_base::wait_read,
                   [this](boost::system::error_code cancelled) {
                     if (cancelled) return;
-                    // The event may be of an earlier descriptor with this number, closed while the
-                    // event was queued. Boost.Process's own wait would then block until the child
-                    // ends.
+                    // The event may be that of an earlier descriptor with this number, which was
+                    // closed while the event was queued. Boost.Process's own wait would then block
+                    // until the child ends.
                     if (!is_readable(end_.native_handle())) return wait();
-                    // It keeps its pid so far.
+                    // The child still has its pid here.
                     if (rest_signal_ != 0) signal_group(std::exchange(rest_signal_, 0));
                     if (process_->running(cancelled)) {
                       held_ = true;

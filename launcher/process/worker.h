@@ -15,8 +15,8 @@ namespace ddprun::launcher {
 
 /// A child of `spawn` and its process group, until the child has ended.
 ///
-/// Destroying a running Worker kills its group with SIGKILL and reaps the child.
-/// Thread: the executor's.
+/// The destructor of a running Worker kills its group with SIGKILL and reaps the child. Thread: the
+/// executor's.
 class Worker {
  public:
   /// Takes over the process and its pidfds, not its pipes. No other code may wait for the process.
@@ -32,31 +32,31 @@ class Worker {
   /// Whether the child has ended, also if `ended` was not called yet.
   bool is_dead() const;
 
-  /// The signal that has stopped the child since the last call; 0: none, or it goes on.
+  /// The signal that has stopped the child since the last call; 0: none, or the child runs again.
   int stopped_by() const;
 
   /// Whether the child was continued since the last call, after a signal had stopped it.
   bool was_continued() const;
 
-  /// Calls `ended` once, from the executor, when the child has ended and was reaped, and before
-  /// that `held` if it has ended but its tracer has not let it go. The Worker must not move, and
-  /// must live until then or until the executor has stopped.
+  /// Calls `ended` once, from the executor, when the child has ended and was reaped. Before that,
+  /// calls `held` if the child has ended but its tracer still holds it. The Worker must not move,
+  /// and must live until then or until the executor has stopped.
   void when_ended(std::function<void(ExitStatus)> ended, std::function<void()> held = {});
 
-  /// Call at each SIGCHLD: a child that has ended can be reaped only when its tracer lets it go.
+  /// Call at each SIGCHLD: a held child can be reaped only when its tracer lets it go.
   void child_changed();
 
   /// Sends `signal` to the process group. Does nothing after the child was reaped, because the
   /// group's number may be reused.
   void signal_group(int signal);
 
-  /// What is left of the group when the child has ended gets `signal` then; 0: nothing.
+  /// When the child has ended, sends `signal` to the rest of the group; 0: sends nothing.
   void signal_rest_at_end(int signal) { rest_signal_ = signal; }
 
  private:
   void wait();
 
-  struct Process;  // Boost.Process's, whose headers would take every includer a second to compile
+  struct Process;  // Boost.Process's; its headers would take every includer a second to compile
 
   std::unique_ptr<Process> process_;
   boost::asio::posix::stream_descriptor end_;  // a second pidfd, readable when the child has ended
@@ -65,7 +65,7 @@ class Worker {
   std::function<void()> when_held_;
   bool running_ = true;
   int rest_signal_ = 0;
-  bool held_ = false;  // it has ended, but a tracer has not let it go
+  bool held_ = false;  // it has ended, but a tracer holds it
 };
 
 }  // namespace ddprun::launcher

@@ -16,10 +16,10 @@
 namespace ddprun::launcher {
 namespace {
 
-constexpr std::uint64_t kMostNumber = std::uint64_t{1} << 48;  // a greater one is no count of calls
+constexpr std::uint64_t kMostNumber = std::uint64_t{1} << 48;  // no count of calls is greater
 using Page = std::array<unsigned char, CallBoard::kSize>;
 
-/// Of a slot as it was copied.
+/// A copy of a slot.
 struct Slot {
   std::uint64_t version, group, rank, begun, open, shown, number, unused;
   bool operator==(const Slot&) const = default;
@@ -37,7 +37,7 @@ bool is_board(int folder, const char* name) {
          std::string(target.data()) == std::string("/memfd:") + kCallBoardName + " (deleted)";
 }
 
-/// Of the process itself: a forked child has that of its parent, too.
+/// Whether it is the process's own: a forked child has its parent's board, too.
 bool is_of(const Page& page, pid_t pid) {
   CallBoard const* const board = reinterpret_cast<const CallBoard*>(page.data());
   return board->magic == CallBoard::kMagic && board->pid == static_cast<std::uint64_t>(pid);
@@ -47,7 +47,7 @@ bool read_page(const Fd& file, Page& page) {
   return pread(file.get(), page.data(), page.size(), 0) == static_cast<ssize_t>(page.size());
 }
 
-/// Empty: there is none. A file is not mapped, as its owner could make it shorter.
+/// Empty: there is no board. The file is not mapped, because its owner could shorten it.
 Fd open_board(pid_t pid, const std::string& proc, Page& page) {
   const std::string path = proc + "/" + std::to_string(pid) + "/fd";
   const std::unique_ptr<DIR, CloseDirectory> folder(opendir(path.c_str()));
@@ -91,7 +91,7 @@ std::vector<WorkerCall> calls_of(pid_t pid, int rank, const std::string& proc) {
   for (size_t i = 0; i < kSlots; ++i) {
     const Slot slot = slot_in(page, i);
     if (slot.group == 0) continue;
-    if (slot.rank != static_cast<std::uint64_t>(rank)) return {};  // a program with its own ranks
+    if (slot.rank != static_cast<std::uint64_t>(rank)) return {};  // the program has its own ranks
     const bool is_whole = slot == slot_in(first, i) && slot.version % 2 == 0;
     if (!is_whole || std::max({slot.group, slot.begun, slot.open, slot.number}) >= kMostNumber)
       continue;

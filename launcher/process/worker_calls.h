@@ -9,25 +9,24 @@
 
 namespace ddprun::launcher {
 
-/// Where a worker is in the order of a group's collective calls, as `ddp` counts them.
+/// A worker's place in the order of a group's collective calls, as `ddp` counts them.
 struct WorkerCall {
   std::uint64_t group = 0;  ///< the same on all ranks of the group
   std::uint64_t begun = 0;  ///< number of its last call that has begun; 0: none has
-  std::uint64_t open = 0;   ///< of the oldest that has not ended; 0: it is in none
-  std::string shown;        ///< that one, or else the last that has ended: "#121 all_reduce[8]";
-                            ///< empty: there was none
+  std::uint64_t open = 0;   ///< number of its oldest call that has not ended; 0: it is in none
+  std::string shown;  ///< that call, or else the last that has ended: "#121 all_reduce[8]"; empty:
+                      ///< there was no call
 
   bool operator==(const WorkerCall&) const = default;
 };
 
-/// Of each group of the process `pid`, which is the worker with this global rank; none if it does
-/// not use `ddp`, or may not be read, or has other ranks. The process does not notice. Some
-/// microseconds for each of its open files.
-/// For any thread.
+/// The calls of each group of process `pid`, which is the worker with this global rank. None if it
+/// does not use `ddp`, or may not be read, or has other ranks. Does not disturb it. Takes some
+/// microseconds for each of its open files. For any thread.
 std::vector<WorkerCall> calls_of(pid_t pid, int rank, const std::string& proc = "/proc");
 
-/// "in #121 all_reduce[8]", of a group in whose call it is; "after #120 barrier" of the only group
-/// if it is in none; empty: nothing is known.
+/// "in #121 all_reduce[8]" for a group in whose call it is; "after #120 barrier" for the only group
+/// if it is in no call; empty: unknown.
 std::string call_text(const std::vector<WorkerCall>& calls);
 
 }  // namespace ddprun::launcher
