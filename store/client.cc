@@ -29,10 +29,10 @@ using Deadline = steady_clock::time_point;
 
 constexpr milliseconds kFirstRetry{5};
 constexpr milliseconds kLastRetry{500};
-constexpr std::int64_t kMaxReply = 64 << 20;  // more is another protocol, or a broken server
-constexpr std::int64_t kAtOnce = 64 << 10;    // made room for before it has come
+constexpr std::int64_t kMaxReply = 64 << 20;  // longer: another protocol, or a broken server
+constexpr std::int64_t kAtOnce = 64 << 10;    // allocated before the bytes have come
 
-/// One request being put together.
+/// One request under construction.
 class Outgoing {
  public:
   explicit Outgoing(RequestType type) { bytes_.push_back(static_cast<char>(type)); }
@@ -62,7 +62,7 @@ std::uint32_t own_nonce() {
   return static_cast<std::uint32_t>(::getpid());
 }
 
-/// Waits until the socket is ready for `events`. 0 when the deadline passed.
+/// Waits until the socket is ready for `events`. 0: the deadline passed.
 int poll_until(int fd, short events, Deadline deadline) {
   for (;;) {
     const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
@@ -84,7 +84,7 @@ Result<AddressList> resolve(const std::string& host, std::uint16_t port) {
   return AddressList(found, &::freeaddrinfo);
 }
 
-/// One attempt at one address. unreachable carries the system's reason.
+/// Tries one address once. unreachable carries the system's reason.
 Result<Fd> connect_once(const addrinfo& address, Deadline deadline) {
   Fd socket(::socket(address.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!socket) return os_error("socket", errno);
@@ -103,7 +103,7 @@ Result<Fd> connect_once(const addrinfo& address, Deadline deadline) {
   return socket;
 }
 
-/// Tries every address in turn; the last one's error.
+/// Tries every address in turn; returns the last one's error.
 Result<Fd> connect_any(const addrinfo* addresses, Deadline deadline) {
   Result<Fd> last = Error{Errc::unreachable, "no address"};
   for (const addrinfo* address = addresses; address != nullptr; address = address->ai_next) {
@@ -161,7 +161,7 @@ Result<Client> Client::connect(const std::string& host, std::uint16_t port, mill
       if (socket.error().code == Errc::system)
         return Error{Errc::system, "cannot reach the " + reason};
     }
-    // The server may start later than this client, so a refused connection is tried again.
+    // The server may start later than this client, so refused connections are retried.
     if (steady_clock::now() + pause >= deadline || (is_pointless && is_pointless())) {
       return Error{Errc::timed_out,
                    "cannot reach the " + reason + " (tried for " + seconds_text(limit) + ")"};
@@ -177,7 +177,7 @@ Result<> Client::greet(Deadline deadline) {
   return receive_echo(own_nonce(), deadline);
 }
 
-/// The answer to a ping.
+/// Receives the answer to a ping.
 Result<> Client::receive_echo(std::uint32_t nonce, Deadline deadline) {
   std::array<char, 4> echo{};
   if (auto got = receive(echo.data(), echo.size(), deadline); !got) return got;
@@ -244,7 +244,7 @@ Result<> Client::wait(const std::vector<std::string>& keys, milliseconds limit) 
                                     (keys.size() == 1 ? "" : ", ...") + " at " + server_};
 }
 
-/// True: the keys are there. False: the deadline passed and nothing was read.
+/// True: the keys exist. False: the deadline passed and nothing was read.
 Result<bool> Client::wait_ended(Deadline deadline) {
   if (poll_until(socket_.get(), POLLIN, deadline) == 0) return false;
   auto reply = receive_byte(reply_deadline());
@@ -253,7 +253,7 @@ Result<bool> Client::wait_ended(Deadline deadline) {
   return true;
 }
 
-/// Cancels a wait. Its reply may have crossed the request: then two bytes come.
+/// Cancels a wait. If its reply crossed the request, two bytes come.
 Result<> Client::cancel_wait() {
   const Deadline deadline = reply_deadline();
   auto sent = send(Outgoing(RequestType::cancel_wait).bytes(), deadline);
@@ -359,8 +359,8 @@ Result<std::int64_t> Client::receive_integer(Deadline deadline) {
   return static_cast<std::int64_t>(little_endian({bytes.data(), bytes.size()}));
 }
 
-/// A string of at most `limit` bytes. A length alone allocates little: memory for a long string
-/// grows with the bytes that have come.
+/// Receives a string of at most `limit` bytes. A length alone allocates little: memory for a long
+/// string grows with the bytes that have come.
 Result<std::string> Client::receive_string(Deadline deadline, std::int64_t limit) {
   auto size = receive_integer(deadline);
   if (!size) return size.error();

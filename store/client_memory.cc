@@ -10,7 +10,7 @@ namespace ddprun::store {
 namespace {
 
 using Holders = std::unordered_map<const std::string*, std::size_t>;
-using Held = std::pair<std::size_t, ClientId>;  // bytes, and who holds them
+using Held = std::pair<std::size_t, ClientId>;  // bytes, and the client that holds them
 
 std::size_t held_by(const Session& session, const Holders& holders) {
   std::size_t bytes = session.own_memory();

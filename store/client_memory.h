@@ -15,9 +15,9 @@ struct ClientSession {
   const Session* session;
 };
 
-/// The clients to disconnect where all together hold more than `most` bytes: those with most, until
-/// three quarters are left. A value that clients hold and that the store no longer has counts for
-/// each in equal parts; one that the store has costs nothing more. Pure.
+/// The clients to disconnect if all together hold more than `most` bytes: those that hold most,
+/// until three quarters of `most` are left. If the store no longer has a value, the clients that
+/// hold it share its bytes equally. A value in the store costs nothing more. Pure.
 std::vector<ClientId> clients_beyond(const std::vector<ClientSession>& sessions, std::size_t most);
 
 }  // namespace ddprun::store

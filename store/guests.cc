@@ -69,7 +69,7 @@ void Guests::prove(Id id, Standing standing) {
   });
 }
 
-// The group of its site does not count it any more.
+// Afterwards the group of its site does not count it.
 void Guests::leave(Group& group, Connection& connection) {
   switch (connection.standing) {
     case Standing::greeted:
@@ -130,7 +130,7 @@ void Guests::evict(Id id) {
   if (close) close();
 }
 
-// Every change of a group goes through here, and keeps the ranks right.
+// Every change of a group goes through here, which keeps the ranks right.
 template <class Change>
 void Guests::change(Site site, Change change) {
   const auto found = groups_.try_emplace(site).first;

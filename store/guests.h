@@ -14,72 +14,71 @@
 
 namespace ddprun::store {
 
-/// Where a connection comes from: a number for an IPv4 address or a network of IPv6.
+/// The source of a connection: a number for an IPv4 address or a network of IPv6.
 using Site = std::uint64_t;
 
 /// How many connections a port may have.
 struct GuestLimits {
-  std::size_t connections = 16'384;  ///< in all
-  std::size_t unproven = 8'192;      ///< of those, without a valid first message
-  std::size_t greeted = 1'024;       ///< of those, with the greeting of an agent
+  std::size_t connections = 16'384;  ///< at most, in all
+  std::size_t unproven = 8'192;      ///< of these, without a valid first message
+  std::size_t greeted = 1'024;       ///< of these, with the greeting of an agent
 
-  /// Those of a process that may have `descriptors` open. Some are left for its other needs, such
-  /// as starting workers: a quarter, at most 1,024.
+  /// The limits for a process that may have `descriptors` open. Some of them are left for its other
+  /// needs, such as starting workers: a quarter, at most 1,024.
   static GuestLimits of(std::size_t descriptors);
 };
 
-/// The connections of a port by what they have proven, and which of them are closed to make room,
-/// strangers before members. Pure, but for evict(), which calls what the owner gave.
+/// The connections of a port, by what they have proven. Decides which are closed to make room:
+/// strangers before members. Pure, except evict(), which calls the owner's function.
 ///
 /// A connection is unproven until its first valid message makes it a client of the store or a
 /// member of the job. Each client of a site may have one silent connection beside it, as old
-/// releases of PyTorch do; unproven ones above that number are the site's excess. When there are
-/// too many
+/// releases of PyTorch do. Unproven ones above that number are the site's excess. With too many
 ///
-///   unproven ones: the oldest goes, of the site with the greatest excess
-///   greeted ones:  the oldest goes
-///   connections:   of the site without a member that has most, the oldest unproven one, else the
-///                  newest client; else as for unproven ones, if it is older than a tick
+///   unproven ones: the oldest one of the site with the greatest excess is closed
+///   greeted ones:  the oldest one is closed
+///   connections:   the site without a member that has most loses its oldest unproven one, else its
+///                  newest client; without such a site, as for unproven ones, if older than a tick
 ///
-/// and each has a limit of time. Time is counted in calls of tick(), so that a process that was
-/// suspended closes none.
+/// Greeted and excess ones also have a limit of time. It is counted in calls of tick(), so that a
+/// process that was suspended closes no connection.
 class Guests {
  public:
   using Id = std::uint64_t;
 
-  /// Ticks within which an agent has to say who it is, and any other to send anything valid.
+  /// Ticks in which an agent has to say who it is, and another peer to send something valid.
   static constexpr std::uint64_t kGreetedTicks = 3;
   static constexpr std::uint64_t kUnprovenTicks = 12;
 
   explicit Guests(GuestLimits limits) : limits_(limits) {}
 
-  /// Members live there, though none of them may be connected: the host of this process.
+  /// Declares that members live at `site`, the host of this process, even if none is connected.
   void add_home(Site site);
 
-  /// A new connection, which is unproven. Ids ascend.
+  /// Adds a connection, which is unproven. Ids ascend.
   Id add(Site site);
   void remove(Id id);
 
-  /// `close` closes the connection, and removes it here.
+  /// Sets the function that closes the connection; that also removes it here.
   void on_eviction(Id id, std::function<void()> close);
 
   void set_greeted(Id id);
   void set_client(Id id);
   void set_member(Id id);
 
-  /// The next connection to close before another one can be added; nullopt: there is room.
+  /// The next connection to close before another can be added; nullopt: there is room.
   std::optional<Id> in_the_way() const;
 
-  /// Whether there is room for another one.
+  /// Whether there is room for another connection.
   bool has_room() const { return all_.size() < limits_.connections; }
 
-  /// The connection to close when the process is out of descriptors; nullopt: none can be.
+  /// The connection to close when the process is out of descriptors; nullopt: none can be closed.
   std::optional<Id> least_wanted() const;
 
-  /// Some time has passed: the connections whose time is over.
+  /// Counts a tick. Returns the connections whose time is over.
   std::vector<Id> tick();
 
-  /// Closes it.
+  /// Closes the connection.
   void evict(Id id);
 
   /// Whether any connection has a limit of time.
@@ -99,7 +98,7 @@ class Guests {
   };
 
   struct Group {
-    Ids unproven;  // oldest first, as below
+    Ids unproven;  // oldest first, as is `clients`
     Ids clients;
     std::size_t members = 0;
 
@@ -109,9 +108,9 @@ class Guests {
     }
   };
   using Groups = std::unordered_map<Site, Group>;
-  struct Rank {  // of a site: the last one goes first
+  struct Rank {  // of a site: the last rank is closed first
     std::size_t number;
-    Id younger_than;  // where numbers are equal the site with the older connection goes first
+    Id younger_than;  // of sites with equal numbers, the one with the older connection goes first
     Site site;
     auto operator<=>(const Rank&) const = default;
   };
@@ -134,11 +133,11 @@ class Guests {
   Ids greeted_;
   std::set<Site> homes_;
   std::size_t excess_ = 0;
-  std::set<Rank> by_excess_;  // sites that have any
+  std::set<Rank> by_excess_;  // sites that have an excess
   std::set<Rank> by_size_;    // sites without a member
 };
 
-/// One connection's place among the guests of its port: gone with it. An empty one is no guest.
+/// One connection's entry among the guests of its port; the destructor removes it. May be empty.
 class Guest {
  public:
   Guest() = default;
@@ -147,10 +146,10 @@ class Guest {
   Guest& operator=(Guest&& other) noexcept;
   ~Guest();
 
-  /// The connection belongs to someone else now, who closes it so.
+  /// Sets the function with which the connection's new owner closes it.
   void on_eviction(std::function<void()> close);
 
-  /// It sent an agent's greeting; a valid request to the store; a valid hello.
+  /// The connection sent an agent's greeting; a valid request to the store; a valid hello.
   void is_greeted();
   void is_client();
   void is_member();

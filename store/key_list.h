@@ -14,11 +14,11 @@ namespace ddprun::store {
 
 class Listing;
 
-/// The keys of a store in the order of their creation. Listings of it read them piece by piece
-/// while keys come and go. Pure.
+/// The keys of a store in the order of their creation. A Listing reads them piece by piece while
+/// keys come and go. Pure.
 class KeyList {
  public:
-  /// Is part of a key's entry in the table of the store.
+  /// Part of a key's entry in the store's table.
   class Item : public boost::intrusive::list_base_hook<
                    boost::intrusive::link_mode<boost::intrusive::normal_link>> {
     friend class KeyList;
@@ -27,7 +27,7 @@ class KeyList {
     std::uint64_t number_ = 0;
   };
 
-  /// `key` lives in the table, as long as `item`.
+  /// `key` lives in the table as long as `item` does.
   void add(Item& item, const std::string& key);
   void remove(Item& item);
 
@@ -40,10 +40,10 @@ class KeyList {
   std::vector<Listing*> listings_;  // oldest first
 };
 
-/// The keys that a list had when the listing began, whatever becomes of them meanwhile.
+/// The keys that a list had when the listing began, even those removed since.
 ///
-/// There are at most kMost of one list: one more revokes the oldest. One that holds more than
-/// kMostRemoved bytes of keys that were removed before it came to them is revoked, too.
+/// A list has at most kMost listings: one more revokes the oldest. A listing is also revoked if it
+/// holds more than kMostRemoved bytes of keys that were removed before it came to them.
 class Listing {
  public:
   static constexpr std::size_t kMost = 64;
@@ -58,10 +58,10 @@ class Listing {
   /// How many keys are still to come.
   std::size_t left() const { return left_; }
 
-  /// It cannot be completed any more: next() must not be called.
+  /// Whether it can no longer be completed: then next() must not be called.
   bool revoked() const { return revoked_; }
 
-  /// The next key, of those that are left. Valid until the next call of anything here.
+  /// The next remaining key. Valid until the next call of anything here.
   std::string_view next();
 
  private:
@@ -72,9 +72,9 @@ class Listing {
 
   KeyList& list_;
   KeyList::Items::iterator next_;
-  std::uint64_t end_;  // numbers from here on are younger
+  std::uint64_t end_;  // from this number on, keys are younger than the listing
   std::size_t left_;
-  std::deque<std::string> removed_;  // of those to come
+  std::deque<std::string> removed_;  // removed keys that are still to come
   std::size_t removed_bytes_ = 0;
   std::string current_;
   bool revoked_ = false;

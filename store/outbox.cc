@@ -8,17 +8,17 @@
 namespace ddprun::store {
 namespace {
 
-// From here on, holding a value is cheaper than copying it.
+// From this size on, holding a value is cheaper than copying it.
 constexpr std::size_t kHeldFrom = 4 << 10;
 
-// Kept by an idle client for its next reply.
+// An idle client keeps so much for its next reply.
 constexpr std::size_t kKeptForReply = 4 << 10;
 
-// Copied bytes go into pieces of about this size: each is freed once it is sent, also where the
-// client never reads all there is.
+// Copied bytes go into pieces of about this size. Each is freed once it is sent, even if the client
+// never reads the rest.
 constexpr std::size_t kPiece = 64 << 10;
 
-// So many sent pieces are taken out of the list at once.
+// When so many pieces are sent, they are removed from the list at once.
 constexpr std::size_t kSentPieces = 64;
 
 }  // namespace

@@ -15,19 +15,19 @@ class Outbox {
   void append(std::string_view bytes);
   void append(const std::shared_ptr<const std::string>& value);
 
-  /// All of `later`, of which nothing has been sent; it is empty then.
+  /// Appends all of `later`, of which nothing has been sent, and empties it.
   void append(Outbox&& later);
 
   bool empty() const { return size_ == 0; }
   std::size_t size() const { return size_; }
 
-  /// Memory for the bytes that were copied, including those of a piece that is partly sent.
+  /// Memory for the copied bytes, including those of a partly sent piece.
   std::size_t copied() const { return copied_; }
 
-  /// copied(), and the sizes of all values that it holds, whoever else holds them.
+  /// copied(), and the sizes of all values that it holds, even if others hold them, too.
   std::size_t memory() const { return copied_ + held_; }
 
-  /// The values that it holds.
+  /// Visits the values that it holds.
   template <class Visit>
   void for_each_value(Visit visit) const {
     for (std::size_t i = first_; i < pieces_.size(); ++i) {
@@ -39,7 +39,7 @@ class Outbox {
   /// until the next change.
   std::size_t pieces(std::string_view* pieces, std::size_t most) const;
 
-  /// The first `count` bytes have been sent.
+  /// Drops the first `count` bytes, which have been sent.
   void drop(std::size_t count);
 
  private:
@@ -56,7 +56,7 @@ class Outbox {
 
   std::vector<Piece> pieces_;
   std::size_t first_ = 0;  // pieces before it are sent
-  std::size_t sent_ = 0;   // of the first piece
+  std::size_t sent_ = 0;   // bytes of the first piece
   std::size_t size_ = 0;
   std::size_t copied_ = 0;
   std::size_t held_ = 0;

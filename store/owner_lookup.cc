@@ -25,7 +25,7 @@ namespace {
 
 /// The kernel's answer to one look-up.
 struct KernelAnswer {
-  bool given = false;  ///< false: it answers no such questions
+  bool given = false;  ///< false: the kernel answers no such questions
   KernelSockets sockets{};
 };
 
@@ -34,8 +34,8 @@ struct Question {
   inet_diag_req_v2 body;
 };
 
-/// The zones in which a link-local address, given without one, is this host's: numbers of its
-/// interfaces. Any other address has none.
+/// The zones in which a link-local `address`, given without zone, is this host's: numbers of its
+/// interfaces. Empty for any other address.
 std::vector<std::uint32_t> zones_of(const std::string& address) {
   in6_addr wanted{};
   const bool is_six = inet_pton(AF_INET6, address.c_str(), &wanted) == 1;
@@ -52,7 +52,7 @@ std::vector<std::uint32_t> zones_of(const std::string& address) {
   return zones;
 }
 
-/// `zone`: of a link-local address; else 0.
+/// `zone`: that of a link-local address; else 0.
 Question question_for(const SocketEnds& ends, std::uint32_t zone) {
   Question question{};
   question.header.nlmsg_len = sizeof question;
@@ -75,7 +75,7 @@ Question question_for(const SocketEnds& ends, std::uint32_t zone) {
   return question;
 }
 
-/// Where there is no such connection the kernel answers with a socket that listens at `from`.
+/// If there is no such connection, the kernel answers with a socket that listens at `from`.
 KernelAnswer decode_answer(const char* bytes, const SocketEnds& ends) {
   nlmsghdr header{};
   std::memcpy(&header, bytes, sizeof header);
@@ -102,8 +102,8 @@ KernelAnswer ask(int netlink, const SocketEnds& ends, std::uint32_t zone = 0) {
   return size < static_cast<ssize_t>(kLeast) ? KernelAnswer{} : decode_answer(reply.data(), ends);
 }
 
-/// Also in each zone where `from` is this host's: a socket there is found in its own alone, and in
-/// another one there may be another user's with the same ends.
+/// Asks also in each zone where `from` is this host's. The kernel finds such a socket only in its
+/// own zone. Another zone may have another user's socket with the same ends.
 KernelAnswer ask_in_zones(int netlink, const SocketEnds& ends) {
   KernelAnswer all = ask(netlink, ends);
   for (const std::uint32_t zone : zones_of(ends.from)) {
@@ -115,7 +115,7 @@ KernelAnswer ask_in_zones(int netlink, const SocketEnds& ends) {
   return all;
 }
 
-/// Whether the kernel finds a socket that is there: without its module it finds none.
+/// Whether the kernel finds an existing socket: without its module it finds none.
 bool answers(int netlink) {
   const Fd listening(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};

@@ -16,18 +16,17 @@
 
 namespace ddprun::store {
 
-/// An address as SocketEnds has it.
+/// An address in the form of SocketEnds.
 std::string address_text(const boost::asio::ip::address& address);
 
-/// The ends of an accepted connection; those of one that is closed already are nobody's.
+/// The ends of an accepted connection. If it is already closed, they belong to nobody.
 SocketEnds ends_of(const boost::asio::ip::tcp::socket& accepted);
 
-/// Asks this host's kernel who holds the end of a TCP connection that connected: by sock_diag(7) in
-/// some microseconds, or, where that is refused, on a thread from /proc/net/tcp. Where neither
-/// works, all owners are unknown, which is logged once for debugging.
+/// Asks this host's kernel who holds the connecting end of a TCP connection: by sock_diag(7), in
+/// some microseconds, or, if that is refused, on a thread from /proc/net/tcp. If neither works, all
+/// owners are unknown, which is logged once for debugging.
 ///
-/// Destroying it drops the answers that are still to come.
-/// Thread: the executor's.
+/// The destructor drops the answers that are still to come. Thread: the executor's.
 class OwnerLookup {
  public:
   using Found = std::function<void(const std::vector<SocketOwner>&)>;
@@ -40,8 +39,8 @@ class OwnerLookup {
   /// The owner, if the kernel answers at once.
   std::optional<SocketOwner> at_once(const SocketEnds& ends);
 
-  /// Calls `found` with the owners of all of `connections`, in their order: before it returns, if
-  /// the kernel answers at once.
+  /// Calls `found` with the owners of all `connections`, in their order. If the kernel answers at
+  /// once, calls it before returning.
   void look_up(std::vector<SocketEnds> connections, Found found);
 
  private:

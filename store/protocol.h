@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <string_view>
 
-/// The numbers of c10d's TCPStore protocol as PyTorch 2.2 and later speak it: what the store's
-/// server and client share. A request is its type byte and then its fields: integers little-endian,
-/// strings as a 64-bit length and that many bytes.
+/// The numbers of c10d's TCPStore protocol of PyTorch 2.2 and later, for the store's server and
+/// client. A request is its type byte and then its fields: integers little-endian, strings as a
+/// 64-bit length and that many bytes.
 namespace ddprun::store {
 
 /// The type byte of a request.
@@ -30,7 +30,7 @@ enum class RequestType : std::uint8_t {
   queue_len = 16,
   list_keys = 17,
   barrier = 18,
-  watch_key = 19,  ///< our number for what only older releases know; they send 7
+  watch_key = 19,  ///< our number for a request that only older releases have; they send 7
 };
 
 /// The number that a client sends after RequestType::validate, as the first bytes of its
@@ -45,8 +45,8 @@ inline constexpr std::uint8_t kWaitCanceled = 1;
 inline constexpr std::uint8_t kAllPresent = 0;
 inline constexpr std::uint8_t kSomeMissing = 1;
 
-/// In the name of a key: clients wait for it to learn of a failure. When workers are lost, ddprun's
-/// store sets every such key that a client waits for to a sentence about it; no other store does.
+/// Part of the name of a key that clients wait for to learn of a failure. When workers are lost,
+/// ddprun's store sets every such awaited key to a sentence about it; no other store does.
 inline constexpr std::string_view kFailureKey = "ddprun/alarm/";
 
 }  // namespace ddprun::store

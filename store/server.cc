@@ -32,9 +32,9 @@ using boost::asio::ip::tcp;
 /// between, before the rest of the process gets its turn.
 constexpr int kTurns = 16;
 
-/// How often it looks again after a request that came alone or got no reply, and how far apart: the
-/// same client often has more to ask or to set, and to wake the store costs more than to serve it.
-/// Looking without a pause would hold up the senders, who need the lock of the epoll set.
+/// How often it looks again after a request that came alone or got no reply, and how far apart. The
+/// same client often has more requests, and waking the store costs more than serving it. Looking
+/// without a pause would delay the senders, who need the lock of the epoll set.
 constexpr int kLookAgain = 3;
 constexpr std::chrono::microseconds kPause{8};
 
@@ -43,7 +43,7 @@ constexpr std::size_t kPiecesAtOnce = 16;
 constexpr int kStepsAtOnce = 64;  // of one client, between two looks at the clock
 constexpr int kReaderChecks = 4;  // without a byte read, until a client is disconnected
 
-// More to take apart than this would take longer than a turn.
+// Freeing more than this would take longer than a turn.
 constexpr std::size_t kManyClients = 500;
 constexpr std::size_t kManyBytes = 4 << 20;
 
@@ -51,9 +51,9 @@ bool set_option(int fd, int level, int name, int value) {
   return setsockopt(fd, level, name, &value, sizeof value) == 0;
 }
 
-/// A worker whose host lost power sends nothing: probes find out. Ten thousands of clients connect
-/// within seconds: were they probed together, answers would be dropped on the way, and healthy
-/// clients be disconnected.
+/// A worker whose host lost power sends nothing: probes find out. Tens of thousands of clients
+/// connect within seconds. If they were all probed at once, the network would drop answers, and
+/// healthy clients would be disconnected.
 void prepare(int fd, ClientId id) {
   constexpr int kIdle = 60;  // seconds
   fcntl(fd, F_SETFD, FD_CLOEXEC);
@@ -79,7 +79,7 @@ void pause() {
   }
 }
 
-/// The events that are ready now, or at one of `more` looks a pause apart; does not sleep.
+/// The events that are ready now, or at one of `more` looks a pause apart. Does not sleep.
 int poll_events(int epoll, std::span<epoll_event> events, int more) {
   for (;; --more) {
     const int count = epoll_wait(epoll, events.data(), static_cast<int>(events.size()), 0);
@@ -94,12 +94,12 @@ struct Leftovers {
   std::vector<Fd> sockets;
 };
 
-/// Millions of keys take seconds to free, and the heartbeats of the agents would wait.
+/// Uses a thread: freeing millions of keys takes seconds, and the agents' heartbeats would wait.
 void destroy(Leftovers&& old) {
   if (old.store.bytes() < kManyBytes && old.sockets.size() < kManyClients) return;
   try {
     signal_masked_thread([old = std::make_unique<Leftovers>(std::move(old))] {}).detach();
-  } catch (const std::system_error&) {  // no thread to be had: then here
+  } catch (const std::system_error&) {  // no thread can be started: destroys them here
   }
 }
 
@@ -184,7 +184,7 @@ void Server::serve_turn() {
   });
 }
 
-// False: the turn is over, and more are ready.
+// False: the turn is over, and more clients are ready.
 bool Server::serve_ready() {
   int more = 0;
   for (int turn = 0; turn < kTurns; ++turn) {
@@ -314,10 +314,10 @@ bool Server::send(Client& client) {
   return true;
 }
 
-// Sets the events of the epoll set that `client` waits for now.
+// Sets the epoll events for which `client` waits now.
 bool Server::update_epoll(Client& client) {
   std::uint32_t events = client.busy ? 0U : EPOLLIN;
-  // Busy with an empty outbox, which news to it have flushed: its next request can run at once.
+  // If sending news has emptied the outbox of a busy client, its next request can run at once.
   if (client.busy || !client.session.outbox().empty()) {
     events |= EPOLLOUT;
     check_readers_later();
@@ -337,8 +337,8 @@ void Server::count_memory(Client& client) {
   look_at_ = std::max(limits_.client_bytes, std::min(look_at_, memory_ + limits_.client_bytes / 4));
 }
 
-// The same value may have been counted for many clients: then all is well, and the next look is due
-// when there is a good deal more.
+// Many clients may hold the same value, which memory_ counts for each. If so, no client is dropped,
+// and the next look is due when there is a good deal more.
 void Server::bound_memory() {
   std::vector<ClientSession> sessions;
   for (const auto& [id, client] : clients_) sessions.push_back({id, &client.session});

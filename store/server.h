@@ -25,17 +25,17 @@
 namespace ddprun::store {
 
 /// Serves a store over TCP to workers: c10d's TCPStore protocol, as many clients as there are
-/// descriptors, nothing blocks. A client that stalls, misbehaves or vanishes harms only itself: it
+/// descriptors; nothing blocks. A client that stalls, misbehaves or vanishes harms only itself: it
 /// is disconnected, with a warning if it ever sent a valid request.
 ///
-/// Its sockets have an epoll set of their own, which is one descriptor to the io_context: one
+/// Its sockets have an epoll set of their own, which is one descriptor for the io_context. One
 /// wake-up serves all that are ready, and an idle client has no buffer. It never works for longer
 /// than Limits::turn, and one request, before the rest of the process gets its turn.
 ///
-/// Destroying it closes every connection. Thread: the executor's, which must be a single one.
+/// The destructor closes every connection. Thread: the executor's, which must be a single one.
 class Server {
  public:
-  /// Throws boost::system::system_error when no descriptor is left, as an io_context does.
+  /// Throws boost::system::system_error if no descriptor is left, as an io_context does.
   explicit Server(boost::asio::any_io_executor executor, Limits limits = {});
   ~Server() = default;
   Server(const Server&) = delete;
@@ -43,16 +43,16 @@ class Server {
 
   /// Serves a client of which `received` was read already (the port is shared: the first bytes
   /// identify the protocol). It may be empty: old releases of PyTorch keep a second, silent
-  /// connection. Closes the socket when it cannot serve it. `guest` is told of the first request.
+  /// connection. Closes the socket if it cannot serve it. Reports the first request to `guest`.
   void adopt(boost::asio::ip::tcp::socket socket, std::string_view received, Guest guest = {});
 
   /// The same with any stream socket.
   void adopt(Fd socket, std::string_view received, Guest guest = {});
 
-  /// As Store::notify_failure, to clients of this round.
+  /// Calls Store::notify_failure for clients of this round.
   void notify_failure(std::string_view sentence);
 
-  /// A new round: closes every connection, forgets every key.
+  /// Begins a new round: closes every connection and forgets every key.
   void reset();
 
  private:
@@ -66,13 +66,13 @@ class Server {
     Fd socket;
     Session session;
     Guest guest;
-    std::uint32_t events = 0;      // what the epoll set looks for
+    std::uint32_t events = 0;      // the events that the epoll set reports
     bool silent = true;            // has not sent a byte
     bool busy = false;             // its next request waits until it has read the replies
-    bool send_overflowed = false;  // too many changes that it has not read
+    bool send_overflowed = false;  // it has too many unread changes
     bool has_read = false;         // some of its replies, since the last check
-    int checks_unread = 0;         // in a row
-    std::size_t memory = 0;        // as it was counted last
+    int checks_unread = 0;         // checks in a row without reading
+    std::size_t memory = 0;        // as counted last
   };
   using Clients = std::unordered_map<ClientId, Client>;
 
@@ -101,13 +101,13 @@ class Server {
   Store store_;
   ClientId next_id_ = 1;
   Clients clients_;
-  std::size_t silent_ = 0;          // clients that are
-  std::size_t memory_ = 0;          // of all clients; values count once for each that holds them
-  std::size_t look_at_ = 0;         // memory_ at which to find out what it really is
-  std::vector<ClientId> notified_;  // have something to send from another client's request
-  bool replied_ = false;            // to any client, since it looked for requests
+  std::size_t silent_ = 0;   // number of silent clients
+  std::size_t memory_ = 0;   // of all clients; a value counts once for each client that holds it
+  std::size_t look_at_ = 0;  // memory_ at which its true value is computed
+  std::vector<ClientId> notified_;  // another client's request has given them something to send
+  bool replied_ = false;            // to any client, since the last look for requests
 
-  std::unique_ptr<char[]> buffer_;     // one for all: the bytes of a read are processed at once
+  std::unique_ptr<char[]> buffer_;     // shared: the bytes of a read are processed at once
   std::array<epoll_event, 64> ready_;  // those before next_ are served
   std::size_t next_ = 0;
   std::size_t ready_count_ = 0;
@@ -116,7 +116,7 @@ class Server {
   boost::asio::steady_timer reader_check_;
   bool checks_readers_ = false;
   log::LimitedLog log_;
-  // Handlers look at it first: one may be queued already when the server is destroyed.
+  // Handlers check it first: one may be queued already when the server is destroyed.
   std::shared_ptr<int> alive_ = std::make_shared<int>();
 };
 

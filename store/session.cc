@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint8_t kWatching = 3;  // the reply to a watch
 
-// Kept by an idle client for its next request.
+// An idle client keeps so much for its next request.
 constexpr std::size_t kKeptForRequest = 4 << 10;
 
 std::vector<std::string_view> keys_of(const Request& request) {
@@ -56,7 +56,7 @@ void Session::feed(std::string_view bytes) {
   }
 }
 
-// The bytes that were fed are gone after this step, so the unused ones move to kept_.
+// The fed bytes are gone after this step, so the unused ones move to kept_.
 void Session::keep() {
   if (rest_.empty()) {
     kept_.clear();
@@ -70,8 +70,8 @@ void Session::keep() {
 }
 
 Session::Step Session::step(bool pressed) {
-  // A legacy client cannot cancel. When it sends again it has stopped waiting, and a late wake-up
-  // would be taken for the reply to its next request.
+  // A legacy client cannot cancel. If it sends again, it has stopped waiting, and would take a late
+  // wake-up for the reply to its next request.
   if (waits_ && parser_.dialect() == Dialect::legacy && !rest_.empty()) {
     store_.cancel_wait(self_);
     waits_ = false;
@@ -241,7 +241,7 @@ void Session::begin_keys() {
   put_integer(outbox_, store_.key_count());
 }
 
-// Until there are more than `most` bytes, but at least one value or key.
+// Adds to the reply until it has more than `most` bytes, but at least one value or key.
 Result<> Session::continue_reply(std::size_t most) {
   // Its bytes may have moved since the last piece.
   long_reply_->request.bytes = rest_.substr(0, long_reply_->request.bytes.size());
@@ -256,7 +256,7 @@ Result<> Session::continue_reply(std::size_t most) {
   return {};
 }
 
-// False: there was none left.
+// False: no value was left.
 bool Session::reply_value() {
   const Request& request = long_reply_->request;
   if (long_reply_->value == request.fields.size()) return false;
@@ -264,7 +264,7 @@ bool Session::reply_value() {
   return true;
 }
 
-// False: there was none left.
+// False: no key was left.
 bool Session::reply_key() {
   if (long_reply_->keys->left() == 0) return false;
   put_bytes(outbox_, long_reply_->keys->next());

@@ -16,25 +16,25 @@ namespace ddprun::store {
 
 /// Limits of the store. A client that exceeds them is disconnected.
 struct Limits {
-  WireLimits wire;                       ///< one request
-  std::size_t unread_bytes = 64 << 20;   ///< news of watched keys that a client has not read
-  std::size_t busy_bytes = 256 << 10;    ///< with so many unread its next request has to wait
-  std::size_t store_bytes = 1 << 30;     ///< keys, values, queues and waits
-  std::size_t client_bytes = 256 << 20;  ///< unread replies and requests still arriving, of all
+  WireLimits wire;                      ///< one request
+  std::size_t unread_bytes = 64 << 20;  ///< unread news of watched keys of one client
+  std::size_t busy_bytes = 256 << 10;   ///< with so many unread bytes, its next request has to wait
+  std::size_t store_bytes = 1 << 30;    ///< keys, values, queues and waits
+  std::size_t client_bytes = 256 << 20;  ///< unread replies and incomplete requests of all clients
   std::size_t silent_clients = 16'384;   ///< connections that never sent anything
-  std::chrono::milliseconds unread_time{300'000};  ///< without reading any of its replies
+  std::chrono::milliseconds unread_time{300'000};  ///< the time without reading any reply
   std::chrono::milliseconds turn{2};               ///< then the rest of the process gets its turn
 };
 
 /// One client of the store: bytes in, bytes out. Pure: the caller reads, sends, and passes on the
-/// events that a request has for other clients.
+/// events that a request causes for other clients.
 class Session {
  public:
   enum class Step {
     ran,     ///< one request; there may be more
-    idle,    ///< all that was fed has been used or kept: feed more
-    busy,    ///< too much is unread, or more than one piece of a long reply: step again when the
-             ///< outbox is empty
+    idle,    ///< all fed bytes are used or kept: feed more
+    busy,    ///< too much is unread, or a long reply has more pieces: step again when the outbox is
+             ///< empty
     broken,  ///< error() has the reason: send the outbox, then close
   };
 
@@ -45,38 +45,38 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  /// Takes its wait and its watches out of the store.
+  /// Removes its wait and its watches from the store.
   ~Session() { store_.forget(self_); }
 
-  /// More bytes from the client, which must stay valid until step() returns something else than
-  /// `ran`. Not while busy.
+  /// Takes more bytes from the client. They must stay valid until step() returns something other
+  /// than `ran`. Do not call it while busy.
   void feed(std::string_view bytes);
 
-  /// Runs the next request, if it has come as a whole. Its reply is in the outbox, or the next
-  /// piece of a long one; take the store's events for other clients before the next step.
-  /// `pressed`: while anything is unread the request has to wait.
+  /// Runs the next request, if it is complete. Puts its reply, or the next piece of a long one,
+  /// into the outbox. Take the store's events for other clients before the next step. `pressed`:
+  /// the request has to wait while anything is unread.
   Step step(bool pressed = false);
 
-  /// As if step() had returned `busy`, after it has returned `ran`.
+  /// Acts as if step() had returned `busy`; call it after step() has returned `ran`.
   void pause();
 
-  /// The client's wait has ended.
+  /// Call when the client's wait has ended.
   void wake();
 
-  /// A key it watches has changed. False: too much is unread; close.
+  /// Sends the change of a watched key. False: too much is unread; close.
   bool send_change(const WatchEvent& event);
 
   Outbox& outbox() { return outbox_; }
   const Error& error() const { return error_; }
 
-  /// Whether the client ever sent a whole request: others may not be clients of a store at all.
+  /// Whether the client ever sent a complete request: others may not be clients of a store at all.
   bool known() const { return known_; }
 
-  /// Memory held for requests that have not arrived as a whole, or have to wait; not counting what
-  /// an idle client keeps for its next one.
+  /// Memory held for requests that are incomplete or have to wait; without what an idle client
+  /// keeps for its next request.
   std::size_t unfinished_bytes() const;
 
-  /// Memory for its requests and its unread replies. Values count in full, whoever else holds them.
+  /// Memory for its requests and unread replies. Values count in full, even if others hold them.
   std::size_t memory() const { return unfinished_bytes() + outbox_.memory() + later_.memory(); }
 
   /// Memory for its requests and for the copied bytes of its replies.
@@ -90,10 +90,10 @@ class Session {
   }
 
  private:
-  /// A reply that may be long, and is made piece by piece as the client reads it.
+  /// A reply that may be long; it is made piece by piece as the client reads it.
   struct LongReply {
     Request request;        // multi_get
-    std::size_t value = 0;  // the next one of it
+    std::size_t value = 0;  // index of the next value
     std::unique_ptr<Listing> keys;
   };
 

@@ -26,7 +26,7 @@ std::string hex_port(std::uint16_t port) {
   return text.data();
 }
 
-/// An address of 16 bytes; empty: it is none.
+/// An address of 16 bytes; empty: it is not such an address.
 std::string table_address(const std::string& address) {
   std::array<unsigned char, 16> bytes{};
   if (inet_pton(AF_INET6, address.c_str(), bytes.data()) != 1) return "";
@@ -40,7 +40,7 @@ void add_lines(KernelSockets& found, const std::string& table, const std::string
   const std::string both = " " + from + " " + to + " ";
   for (std::size_t at = table.find(both); at != table.npos; at = table.find(both, at + 1)) {
     KernelSocket socket;
-    // state, queues, timer, retransmissions, uid, timeout, inode
+    // Fields: state, queues, timer, retransmissions, uid, timeout, inode
     const int read =
         std::sscanf(table.c_str() + at + both.size(),
                     "%*x %*x:%*x %*x:%*x %*x %" SCNu32 " %*d %" SCNu64, &socket.uid, &socket.inode);

@@ -6,15 +6,15 @@
 #include <string_view>
 #include <vector>
 
-// Whose process holds the other end of a TCP connection. The kernel's answer is decoded and judged
-// here, and asked for in owner_lookup. Pure.
+// Finds out whose process holds the other end of a TCP connection. Decodes and judges the kernel's
+// answer; owner_lookup asks the kernel. Pure.
 
 namespace ddprun::store {
 
-/// A TCP connection, as seen by the side that connected. IPv4 addresses within IPv6 are plain ones,
-/// and link-local ones are without a zone, which is another one at each end.
+/// A TCP connection, as seen by the side that connected. IPv4 addresses within IPv6 are plain ones.
+/// Link-local addresses have no zone, because the zone differs at each end.
 struct SocketEnds {
-  std::string from;  ///< the address of who connected
+  std::string from;  ///< the address of the side that connected
   std::uint16_t from_port = 0;
   std::string to;
   std::uint16_t to_port = 0;
@@ -22,14 +22,14 @@ struct SocketEnds {
   friend bool operator==(const SocketEnds&, const SocketEnds&) = default;
 };
 
-/// A socket, as the kernel knows it.
+/// A socket in the kernel.
 struct KernelSocket {
   std::uint32_t uid = 0;
   std::uint64_t inode = 0;  ///< 0: no process holds it any more
 };
 
-/// Those with the same two ends: a host may have a link-local address in several networks, and the
-/// ends have no zone.
+/// The sockets with the same two ends: a host may have a link-local address in several networks,
+/// and the ends have no zone.
 using KernelSockets = std::vector<KernelSocket>;
 
 /// The holder of the end that connected.
@@ -41,21 +41,21 @@ struct SocketOwner {
     unknown,  ///< this host does not tell
   };
 
-  /// Whether it is of this user, as far as this host knows.
+  /// Whether it belongs to this user, as far as this host can tell.
   bool may_be_ours() const { return kind == Kind::ours || kind == Kind::unknown; }
 
   Kind kind = Kind::unknown;
-  std::uint32_t uid = 0;  ///< foreign
+  std::uint32_t uid = 0;  ///< set for foreign
 
   friend bool operator==(const SocketOwner&, const SocketOwner&) = default;
 };
 
-/// Judges `found` for the user `user`. A closed socket counts as root's in many kernels, so it is
-/// nobody's. Of several each may be the one, so all are foreign if one is.
+/// Judges `found` for the user `user`. Many kernels show a closed socket as root's, so it is
+/// nobody's. If several sockets match, any may be the one, so all are foreign if one is.
 SocketOwner owner_of(const KernelSockets& found, std::uint32_t user);
 
-/// Whether a user id distinguishes users. In a user namespace all that have none there share the
-/// `overflow` id; `uid_map` is the text of /proc/self/uid_map.
+/// Whether a user id distinguishes users. In a user namespace, all users without an id there share
+/// the `overflow` id. `uid_map` is the text of /proc/self/uid_map.
 bool is_distinct(std::uint32_t user, std::uint32_t overflow, std::string_view uid_map);
 
 /// The connected end of `ends` in the text of /proc/net/tcp and /proc/net/tcp6.

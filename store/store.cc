@@ -80,7 +80,7 @@ Result<> Store::put(std::string_view key, std::string_view value) {
   return {};
 }
 
-// A new string for the key: replies on their way keep the old one.
+// Makes a new string for the key: replies on their way keep the old one.
 void Store::replace(std::string_view key, std::shared_ptr<std::string>& stored, std::string value) {
   const Value before = std::exchange(stored, std::make_shared<std::string>(std::move(value)));
   changed(key, before, stored);
@@ -139,7 +139,7 @@ Result<std::string_view> Store::compare_set(std::string_view key, std::string_vi
     return desired;
   }
   if (missing) return expected;
-  wake(key);  // clients at a barrier, as the newer of PyTorch's servers does
+  wake(key);  // wakes clients at a barrier, as the newer of PyTorch's servers does
   return current;
 }
 
@@ -255,7 +255,7 @@ void Store::cancel_wait(ClientId client) {
   waits_.erase(found);
 }
 
-// `client` does not wait for `key` any longer. True: nor for any other key.
+// Ends the wait of `client` for `key`. True: it waits for no other key.
 bool Store::arrived(ClientId client, std::string_view key) {
   const auto wait = waits_.find(client);
   bytes_ -= wait_cost(key);
@@ -275,8 +275,8 @@ void Store::wake(std::string_view key) {
   for (const auto& [ticket, client] : waiters) arrived(client, key);
 }
 
-// Wakes the first client whose wait ends with `key`. Clients before it, which wait for more keys,
-// no longer wait for this one.
+// Wakes the first client whose wait ends with `key`. Clients before it wait for more keys, and no
+// longer wait for this one.
 void Store::wake_one(std::string_view key) {
   if (waiters_.empty()) return;
   const auto found = waiters_.find(key);
@@ -300,7 +300,7 @@ void Store::notify_failure(std::string_view sentence) {
   for (const std::string& key : awaited) set_failure_key(key);
 }
 
-// A full store has no room for it: then the client fails as it would without the sentence.
+// If the store is full, this fails, and the client fails as it would without the sentence.
 void Store::set_failure_key(std::string_view key) {
   if (key.find(kFailureKey) != key.npos && !has(key)) static_cast<void>(set(key, failure_));
 }

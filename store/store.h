@@ -22,11 +22,10 @@ namespace ddprun::store {
 /// A client of the store. The caller numbers its clients and never uses a number twice.
 using ClientId = std::uint64_t;
 
-/// A stored value. Shared with replies that are still on their way, so that a large one is never
-/// copied for each reader.
+/// A stored value. Replies on their way share it, so a large one is never copied for each reader.
 using Value = std::shared_ptr<const std::string>;
 
-/// How a key that a client watches has changed.
+/// How a watched key has changed.
 enum class Change : std::uint8_t { updated = 0, created = 1, deleted = 2 };
 
 /// One change, for one watching client.
@@ -42,7 +41,7 @@ struct WatchEvent {
 /// wire.
 ///
 /// Pure: nothing blocks, and the clients to wake are returned as data (take_woken, take_changes).
-/// Keys and values are any bytes. A call that fails stored nothing.
+/// Keys and values are any bytes. A call that fails stores nothing.
 class Store {
  public:
   /// `byte_limit` bounds keys, values, queues and registered waits together, with their overhead.
@@ -52,23 +51,22 @@ class Store {
   Result<> set(std::string_view key, std::string_view value);
   Result<> append(std::string_view key, std::string_view suffix);
 
-  /// nullptr when there is no such key.
+  /// nullptr: there is no such key.
   Value get(std::string_view key) const;
 
-  /// Adds to a counter, which is stored as decimal text; a missing one counts as 0, and the sum
-  /// wraps. Errors: also protocol, when the value does not start with a number.
+  /// Adds to a counter, which is stored as decimal text. A missing one counts as 0, and the sum
+  /// wraps. Errors: also protocol (the value does not start with a number).
   Result<std::int64_t> add(std::string_view key, std::int64_t delta);
 
-  /// Stores `desired` where the value is `expected` (a missing key equals empty). Returns the
-  /// value afterwards, or `expected` when the key is missing. The view is valid until the next
-  /// call.
+  /// Stores `desired` if the value is `expected` (a missing key equals empty). Returns the value
+  /// afterwards, or `expected` if the key is missing. The view is valid until the next call.
   Result<std::string_view> compare_set(std::string_view key, std::string_view expected,
                                        std::string_view desired);
 
-  /// Whether it existed. Wakes no client.
+  /// Removes the key; returns whether it existed. Wakes no client.
   bool remove(std::string_view key);
 
-  /// A key, or a queue that is not empty.
+  /// Whether there is such a key, or such a queue that is not empty.
   bool has(std::string_view key) const;
 
   std::size_t key_count() const { return keys_.size(); }
@@ -76,27 +74,27 @@ class Store {
   /// The keys in the order of their creation, for a Listing.
   KeyList& key_list() { return key_list_; }
 
-  /// Queues have names of their own: only has() and wait() see both. A push wakes one waiter, the
-  /// one that has waited longest.
+  /// Queues have names of their own: only has() and wait() see both. A push wakes the client that
+  /// has waited longest.
   Result<> push(std::string_view queue, std::string_view value);
   std::size_t queue_length(std::string_view queue) const;
   std::optional<std::string> pop(std::string_view queue);
 
-  /// True: all exist. Otherwise `client` is among take_woken() once each missing key has been
-  /// created (it may be gone again by then). A new wait or barrier replaces the client's old one.
+  /// True: all keys exist. Otherwise take_woken() has `client` once each missing key was created
+  /// (it may be gone again by then). A new wait or barrier replaces the client's old one.
   Result<bool> wait(ClientId client, const std::vector<std::string_view>& keys);
 
   /// Counts one arrival in the counter `key`. True: `count` or more have come, and the waiting
-  /// clients are woken. Otherwise as wait(). The arrival counts even when the client disconnects.
+  /// clients are woken. Otherwise as in wait(). The arrival counts even if the client disconnects.
   Result<bool> barrier(ClientId client, std::string_view key, std::int64_t count);
 
   void cancel_wait(ClientId client);
 
-  /// Sets every key with kFailureKey in its name that a client waits for, now or later, and that
-  /// does not exist yet, to `sentence`.
+  /// Sets to `sentence` every missing key with kFailureKey in its name that a client waits for, now
+  /// or later.
   void notify_failure(std::string_view sentence);
 
-  /// From now on each change of `key` is among take_changes().
+  /// From now on take_changes() contains each change of `key`.
   Result<> watch(ClientId client, std::string_view key);
 
   /// Removes the client's wait and its watches. Its keys stay.
@@ -152,7 +150,7 @@ class Store {
   Table<std::vector<ClientId>> watchers_;
   std::unordered_map<ClientId, std::vector<std::string>> watches_;
 
-  std::string failure_;  // empty: none
+  std::string failure_;  // empty: no failure
 
   std::vector<ClientId> woken_;
   std::vector<WatchEvent> changes_;

@@ -9,8 +9,8 @@
 namespace ddprun::store {
 namespace {
 
-// The fields after the type byte. k: key, v: value, 4 and 8: number of that many bytes,
-// *: a count, and the fields after it that many times.
+// The fields after the type byte. k: key, v: value, 4 and 8: number of that many bytes, *: a count,
+// and the fields after it that many times.
 const char* layout(RequestType op) {
   switch (op) {
     case RequestType::validate:
@@ -49,8 +49,8 @@ constexpr std::size_t kUsualFields = 64;
 
 constexpr std::size_t kCurrentTypes = static_cast<std::size_t>(RequestType::barrier) + 1;
 
-// 0 to 8 as 1.13 and 2.0 number them. 9 to 11 as an interim numbering between 2.0 and 2.2 did: it
-// agrees on what starting a process group needs.
+// 0 to 8 as 1.13 and 2.0 number them. 9 to 11 as an interim numbering between 2.0 and 2.2 did;
+// starting a process group needs only numbers on which the two agree.
 constexpr std::array kLegacyTypes = {
     RequestType::set,          RequestType::compare_set, RequestType::get,
     RequestType::add,          RequestType::check,       RequestType::wait,
@@ -73,10 +73,10 @@ RequestParser::Status RequestParser::next(std::string_view bytes) {
   return Status::complete;
 }
 
-// False: the next byte may still change it.
+// False: undecided; the next byte may decide it.
 bool RequestParser::decide_dialect(std::string_view bytes) {
   const auto length = std::min(bytes.size(), kStoreGreeting.size());
-  // A legacy set would have to announce a key of gigabytes to look like the greeting.
+  // To look like the greeting, a legacy set would have to announce a key of gigabytes.
   if (bytes.substr(0, length) != kStoreGreeting.substr(0, length)) {
     dialect_ = Dialect::legacy;
   } else if (length == kStoreGreeting.size()) {
@@ -140,11 +140,11 @@ RequestParser::Status RequestParser::read_number(std::string_view bytes, std::si
   return Status::complete;
 }
 
-// The low bytes come first, so a length over the limit shows before it is whole.
+// The low bytes come first, so a length over the limit shows before it is complete.
 RequestParser::Status RequestParser::read_length(std::string_view bytes, std::size_t limit,
                                                  const char* what, std::uint64_t& length) {
   const auto rest = bytes.substr(position_);
-  length = little_endian(rest.substr(0, 8));  // or the least it can be
+  length = little_endian(rest.substr(0, 8));  // or its minimum so far
   if (length > limit) {
     return refuse(std::string("a ") + what + " of " + (rest.size() < 8 ? "at least " : "") +
                   std::to_string(length) + ", the limit is " + std::to_string(limit));

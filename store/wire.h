@@ -34,7 +34,7 @@ struct WireLimits {
   std::size_t request_bytes = 64 << 20;  ///< below 4 GiB
 };
 
-/// One whole request. The views are into the bytes it was parsed from.
+/// One complete request. The views point into the bytes it was parsed from.
 struct Request {
   /// A key or a value, as offset and length.
   struct Field {
@@ -47,14 +47,14 @@ struct Request {
   std::string_view bytes;   ///< the whole request
   std::span<const Field> fields;
 
-  /// Keys and values in the order of the wire.
+  /// The keys and values in the order of the wire.
   std::string_view field(std::size_t i) const {
     return bytes.substr(fields[i].offset, fields[i].length);
   }
 };
 
-/// Finds requests in the bytes of one connection, however they were cut into pieces. It looks at
-/// each byte of framing once, and holds no bytes itself.
+/// Finds requests in the bytes of one connection, however these were split. Looks at each byte of
+/// framing once, and holds no bytes itself.
 class RequestParser {
  public:
   enum class Status {
@@ -85,16 +85,16 @@ class RequestParser {
 
   WireLimits limits_;
   Dialect dialect_ = Dialect::undecided;
-  const char* begin_repeat_ = nullptr;  // first step of what is repeated
+  const char* begin_repeat_ = nullptr;  // first step of the repeated fields
   const char* step_ = nullptr;          // next field of the layout; nullptr between requests
   std::uint64_t repeats_ = 0;           // items of a list still to come
-  std::size_t position_ = 0;            // bytes of the request understood so far
+  std::size_t position_ = 0;            // bytes of the request parsed so far
   std::vector<Request::Field> found_;
   Request request_{};
   Error error_{};
 };
 
-/// A key or a value: its length and its bytes.
+/// Appends a key or a value: its length and its bytes.
 void append_bytes(std::string& out, std::string_view bytes);
 
 }  // namespace ddprun::store
