@@ -64,8 +64,7 @@ class LineQueue {
   /// The same, but first shows `writer`'s progress line again if it was erased.
   bool reopen(const void* writer);
 
-  /// Call when all writers have ended: the next one begins a new line, even after an unfinished
-  /// one.
+  /// Call when all writers have ended: the next one begins a new line in any case.
   void end_line();
 
   /// Call before pending() is written: if the last line is finished, shows the progress line again
