@@ -13,8 +13,8 @@
 
 #include "engine/host_list.h"
 
-// The job, as the scheduler describes it that started this process: Slurm, Kubernetes (Indexed
-// Jobs, JobSets, Volcano), PBS, SGE, LSF or Flux. Pure: environment and files are given.
+// The job as described by the scheduler that started this process: Slurm, Kubernetes (Indexed Jobs,
+// JobSets, Volcano), PBS, SGE, LSF or Flux. Pure: the caller passes environment and files.
 
 namespace ddprun::engine {
 
@@ -30,40 +30,40 @@ struct Surroundings {
   std::function<std::optional<std::string>(const std::vector<std::string>& words)> output_of;
 };
 
-/// A value, and the variable or file that it is from.
+/// A value, and the variable or file that it comes from.
 template <class T>
 struct Known {
   T value{};
   std::string source;
 };
 
-/// An engine's job, as far as the engine says. A field without a value: it does not say.
+/// An engine's job. A field is empty if the engine does not say it.
 struct Allocation {
   Engine engine{};
-  std::string job;  ///< the engine's own name for it, and for the step in it: "4711.0"
-  std::string id;   ///< as the engine's commands take it: "4711"; empty: none is needed
+  std::string job;  ///< the engine's own name for the job and its step: "4711.0"
+  std::string id;   ///< the id for the engine's commands: "4711"; empty: they need none
   Hosts hosts;      ///< in the order of node ranks; may be empty
-  /// Whether the engine starts a program on every node; else it runs on the first one alone.
+  /// Whether the engine starts a program on every node; else on the first node alone.
   bool on_every_node = true;
-  /// Why the nodes of the whole job are not known here, and what to do; empty: they are.
+  /// Why this node does not know the nodes of the whole job, and what to do; empty: it does.
   std::string only_a_part;
   std::optional<Known<int>> nodes;
   std::optional<Known<int>> node_rank;
   std::optional<Known<int>> gpus;                           ///< of this node, given to the job
   std::optional<Known<std::string>> master;                 ///< the host of node rank 0
   std::optional<Known<std::chrono::sys_seconds>> deadline;  ///< when the engine ends the job
-  /// Prints the deadline in seconds since 1970, where it is not known otherwise; words such as
-  /// NAME=value, as for env(1), come first.
+  /// The command that prints the deadline in seconds since 1970, if `deadline` is empty. Words such
+  /// as NAME=value come first, as for env(1).
   std::vector<std::string> deadline_query;
   std::optional<Known<int>> reruns;  ///< how often the engine has started the job again
-  /// Between the engine's SIGTERM and its SIGKILL ddprun's workers get no longer than this, so that
-  /// there is time for the report: Slurm's KillWait and Kubernetes' grace period are 30 s.
+  /// The longest time between the engine's SIGTERM and its SIGKILL that ddprun's workers get. It
+  /// leaves time for the report: Slurm's KillWait and Kubernetes' grace period are 30 s.
   std::chrono::seconds grace{25};
 };
 
-/// Where the rendezvous of a job of this name may listen: the same ports on every node, below those
-/// that Linux gives to clients (ip_local_port_range begins at 32768), so that none is taken by
-/// chance.
+/// Ports where the rendezvous of a job of this name may listen: the same on every node. They are
+/// below those that Linux gives to clients (ip_local_port_range begins at 32768), so that no client
+/// takes one by chance.
 std::vector<std::uint16_t> ports_of(std::string_view job);
 
 }  // namespace ddprun::engine

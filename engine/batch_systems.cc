@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // PBS (qsub(1B)), SGE (qsub(1), sge_pe(5)), LSF (its environment variable reference) and Flux
-// (flux-environment(7)). But for Flux each starts the job's script on the first host alone.
+// (flux-environment(7)). All except Flux start the job's script on the first host alone.
 #include <climits>
 #include <iterator>
 
@@ -10,7 +10,7 @@
 namespace ddprun::engine {
 namespace {
 
-/// A file whose name is in a variable.
+/// Reads the file that a variable names.
 Result<Hosts> read_hosts(const Surroundings& surroundings, std::string_view variable,
                          Result<Hosts> (*parse)(std::string_view)) {
   const std::string& path = *find(surroundings.environment, variable);
@@ -45,7 +45,7 @@ Result<std::optional<Allocation>> detect_pbs(const Surroundings& surroundings) {
   auto found = place(*job, read_hosts(surroundings, "PBS_NODEFILE", hosts_of_lines), "PBS_NODEFILE",
                      surroundings);
   if (!found || !*found) return found;
-  // The job's script is task 1 of node 0; pbsdsh starts further ones.
+  // The job's script is task 1 of node 0; pbsdsh starts further tasks.
   const auto task = find_number(surroundings.environment, "PBS_TASKNUM", INT_MAX);
   const auto node = find_number(surroundings.environment, "PBS_NODENUM", kMostHosts);
   for (const auto* number : {&task, &node}) {
@@ -87,7 +87,7 @@ Result<std::optional<Allocation>> detect_lsf(const Surroundings& surroundings) {
 
 constexpr std::string_view kFluxHosts = "flux hostlist local";
 
-/// Of the job, or else of the instance. nullopt: there is no such command.
+/// The hosts of the job, or else of the instance. nullopt: there is no such command.
 Result<std::optional<Hosts>> flux_hosts(const Surroundings& surroundings) {
   auto text = surroundings.output_of({"flux", "hostlist", "local"});
   while (text && text->ends_with('\n')) text->pop_back();
@@ -97,8 +97,8 @@ Result<std::optional<Hosts>> flux_hosts(const Surroundings& surroundings) {
   return std::optional(std::move(*hosts));
 }
 
-/// The script of `flux batch` and the shell of `flux alloc`: on the first host of an instance of
-/// its own, for which no variable has hosts.
+/// Detects the script of `flux batch` and the shell of `flux alloc`. They run on the first host of
+/// an instance of their own, and no variable has its hosts.
 Result<std::optional<Allocation>> detect_flux_script(const std::string& job,
                                                      const Surroundings& surroundings) {
   Result<std::optional<Hosts>> hosts = flux_hosts(surroundings);
@@ -123,7 +123,7 @@ Result<> take_flux_master(Allocation& allocation, const Surroundings& surroundin
   return {};
 }
 
-/// Flux gives each task its rank; with one task a node the ranks are the nodes'.
+/// Flux gives each task its rank. With one task per node, this is the node's rank.
 Result<std::optional<Allocation>> detect_flux(const Surroundings& surroundings) {
   const Variables& variables = surroundings.environment;
   const std::string* job = find(variables, "FLUX_JOB_ID");

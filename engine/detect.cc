@@ -12,11 +12,11 @@ namespace {
 struct Row {
   Engine engine;
   std::string_view name;
-  std::string_view variable;  ///< that shows it, for messages
+  std::string_view variable;  ///< shows the engine; for messages
   Result<std::optional<Allocation>> (*detect)(const Surroundings&);
 };
 
-/// The innermost first: Flux runs inside Slurm's and LSF's jobs, Slurm inside Kubernetes' pods.
+/// Innermost first: Flux runs inside jobs of Slurm and LSF, Slurm inside Kubernetes' pods.
 constexpr std::array kEngines = {
     Row{Engine::flux, "flux", "FLUX_JOB_ID or FLUX_ENCLOSING_ID", detect_flux},
     Row{Engine::slurm, "slurm", "SLURM_JOB_ID", detect_slurm},

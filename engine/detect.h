@@ -11,15 +11,15 @@
 
 namespace ddprun::engine {
 
-/// "slurm", as --engine takes it.
+/// The name that --engine takes: "slurm".
 std::string_view name_of(Engine engine);
 
 /// nullopt: no such engine.
 std::optional<Engine> parse_engine(std::string_view name);
 
-/// The allocation that this process runs in. `wanted`: of this engine alone; else of the innermost.
-/// nullopt: there is none. Errors: usage, where what the engine says cannot be true, as in a shell
-/// that inherited the variables of an allocation elsewhere: one sentence, which names both sides.
+/// The allocation that this process runs in: that of `wanted`, or else of the innermost engine.
+/// nullopt: there is none. Errors: usage (what the engine says cannot be true, as in a shell with
+/// another allocation's variables), in one sentence that names both sides.
 Result<std::optional<Allocation>> detect(std::optional<Engine> wanted,
                                          const Surroundings& surroundings);
 

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "engine/allocation.h"
 
-// One function for each engine: nullopt if its variables are not there. Errors as detect()'s. Pure.
+// One function per engine; nullopt: its variables are not set. Errors: those of detect(). Pure.
 
 namespace ddprun::engine {
 

@@ -23,7 +23,7 @@ bool is_space(char c) {
   return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
-/// A number without sign; nullopt: it is none, or above `most`.
+/// A number without sign; nullopt: it is not one, or above `most`.
 std::optional<int> number_of(std::string_view text, int most) {
   int number = 0;
   if (text.empty() || text.size() > kMostDigits) return std::nullopt;
@@ -46,7 +46,7 @@ std::vector<std::string_view> words_of(std::string_view text) {
   return words;
 }
 
-/// The text before the next `separator`, which is removed with it.
+/// Removes the text before the next `separator`, and this; returns the text.
 std::string_view next_piece(std::string_view& rest, char separator) {
   const size_t end = std::min(rest.find(separator), rest.size());
   const std::string_view piece = rest.substr(0, end);
@@ -54,7 +54,7 @@ std::string_view next_piece(std::string_view& rest, char separator) {
   return piece;
 }
 
-/// The numbers of "0-3" or "007", with the width of the first.
+/// Appends the numbers of "0-3" or "007", with the width of the first. False: it is invalid.
 bool append_range(std::string_view range, Hosts& numbers) {
   const size_t dash = range.find('-');
   const std::string_view low = range.substr(0, dash);
@@ -71,7 +71,7 @@ bool append_range(std::string_view range, Hosts& numbers) {
   return true;
 }
 
-/// Each of `names` followed by each of `ends`.
+/// Appends each of `ends` to each of `names`. False: they are too many.
 bool append_each(Hosts& names, const Hosts& ends) {
   if (ends.size() > kMostHosts / names.size()) return false;
   Hosts longer;
@@ -83,7 +83,7 @@ bool append_each(Hosts& names, const Hosts& ends) {
   return true;
 }
 
-/// One name with its brackets; it begins `rest` and is removed. False: it is invalid.
+/// Removes one name with its brackets from `rest` and appends its hosts. False: it is invalid.
 bool append_name(std::string_view& rest, Hosts& hosts) {
   Hosts names = {""};
   bool is_empty = true;
@@ -115,7 +115,7 @@ bool append_name(std::string_view& rest, Hosts& hosts) {
   return true;
 }
 
-/// Each host once, in order.
+/// Collects each host once, in order.
 class DistinctHosts {
  public:
   void add(std::string_view host) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kubernetes: the pods of an Indexed Job or of a JobSet of one such job, by the Job API's
-// completion index, and those of a Volcano job, by its plugins env and svc. Kubeflow's Trainer sets
-// PET_ variables, which are flags.
+// Kubernetes: the pods of an Indexed Job, or of a JobSet of one such job, found by the Job API's
+// completion index; and the pods of a Volcano job, found by its plugins env and svc. Kubeflow's
+// Trainer sets PET_ variables, which are flags.
 #include <algorithm>
 #include <cctype>
 
@@ -12,15 +12,15 @@
 namespace ddprun::engine {
 namespace {
 
-/// "train-3" is {"train-", "3"}; nullopt: it ends in no number.
+/// Splits "train-3" into {"train-", "3"}; nullopt: it does not end in a number.
 std::optional<std::pair<std::string, std::string>> split_index(const std::string& host) {
   const size_t end = host.find_last_not_of("0123456789");
   if (end == std::string::npos || end + 1 == host.size() || host[end] != '-') return std::nullopt;
   return std::pair(host.substr(0, end + 1), host.substr(end + 1));
 }
 
-/// The text that follows this pod's name in its own line of /etc/hosts, where the kubelet writes
-/// "10.0.0.7 train-3.svc.namespace.svc.cluster.local train-3": the domain of the other pods, too.
+/// The text after this pod's name in its own line of /etc/hosts, where the kubelet writes "10.0.0.7
+/// train-3.svc.namespace.svc.cluster.local train-3". It is also the other pods' domain.
 std::string domain_of(const std::string& pod, const std::string& hosts) {
   const std::string prefix = pod + ".";
   for (size_t at = hosts.find(prefix); at != std::string::npos; at = hosts.find(prefix, at + 1)) {
@@ -60,7 +60,7 @@ Result<std::optional<Allocation>> detect_indexed_job(const Surroundings& surroun
   return std::optional(std::move(allocation));
 }
 
-/// The hosts of the task that this pod is of: VC_<TASK>_HOSTS.
+/// The hosts of this pod's task: VC_<TASK>_HOSTS.
 std::optional<std::pair<std::string, Hosts>> volcano_task(const Surroundings& surroundings) {
   for (const auto& [name, value] : surroundings.environment) {
     if (!name.starts_with("VC_") || !name.ends_with("_HOSTS")) continue;

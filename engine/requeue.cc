@@ -12,14 +12,14 @@ using Words = std::vector<std::string>;
 
 constexpr std::string_view kRequeued = "requeued";
 
-/// A shell's line, with the job as $1. Slurm's signals reach every process of a job that it ends,
-/// so also a command that asks it about that job: it would write nothing, as one that has
-/// succeeded.
+/// A shell's line, with the job as $1. When Slurm ends a job, its signals reach every process of
+/// it, also a command that asks Slurm about that job: it would print nothing, like a successful
+/// one.
 Words undisturbed(const std::string& line, const std::string& job) {
   return {"sh", "-c", "trap '' HUP INT TERM; " + line, "sh", job};
 }
 
-/// The value of "NAME=value" among words; empty: there is none. `text` begins with a word.
+/// The value of "NAME=value" among words; empty: not found. `text` begins with a word.
 std::string value_of(std::string_view text, std::string_view name) {
   const std::string start = std::string(name) + "=";
   for (size_t at = 0; at < text.size();) {
@@ -31,7 +31,7 @@ std::string value_of(std::string_view text, std::string_view name) {
   return "";
 }
 
-/// nullopt: no whole number, from 0 on.
+/// nullopt: not a whole number from 0 on.
 template <class Number>
 std::optional<Number> whole_number(const std::string& text) {
   Number number = 0;
@@ -49,13 +49,13 @@ std::optional<std::chrono::sys_seconds> time_of(const std::string& text) {
   return std::chrono::sys_seconds(std::chrono::seconds(*seconds));
 }
 
-/// Of the deadline's signal, not before its time.
+/// Whether the workers ended by the deadline's signal, and not before its time.
 bool has_obeyed(const RequeueSpec& spec, const JobEnd& end, const JobState& state) {
   return spec.deadline_signal != 0 && end.code == 128 + spec.deadline_signal && state.end &&
          *state.end - end.when <= spec.notice;
 }
 
-/// Why it is to run once more; empty: it is not, for `not_why`.
+/// Why the job should run again; empty: it should not, for `not_why`.
 std::string cause(const RequeueSpec& spec, const JobEnd& end, const JobState& state,
                   std::string& not_why) {
   if (state.state == "TIMEOUT" || state.reason == "TimeLimit") return "its time limit was reached";
@@ -69,7 +69,7 @@ std::string cause(const RequeueSpec& spec, const JobEnd& end, const JobState& st
   return "";
 }
 
-/// Why it cannot run once more; empty: it can.
+/// Why the job cannot run again; empty: it can.
 std::string obstacle(const RequeueSpec& spec, const JobState& state) {
   if (!state.is_batch) return "only a batch job can be";
   if (!state.may_requeue) return "it was submitted with --no-requeue, or the site has JobRequeue=0";

@@ -9,14 +9,14 @@
 
 #include "base/requeue_spec.h"
 
-// Whether a job of Slurm that has ended is to run once more. Pure.
+// Decides whether an ended Slurm job runs again. Pure.
 
 namespace ddprun::engine {
 
 /// A job as Slurm describes it.
 struct JobState {
-  std::string state;   ///< "RUNNING"; "COMPLETING" from the moment on at which Slurm ends it
-  std::string reason;  ///< why it ends it: "TimeLimit"; "None" also if someone cancels it
+  std::string state;   ///< "RUNNING"; "COMPLETING" from the moment when Slurm ends it
+  std::string reason;  ///< why Slurm ends it: "TimeLimit"; also "None" if someone cancels it
   bool is_batch = false;
   bool may_requeue = false;  ///< not submitted with --no-requeue
   bool preempted = false;    ///< another job gets its nodes
@@ -24,16 +24,16 @@ struct JobState {
   std::optional<std::chrono::sys_seconds> end;
 };
 
-/// The command that prints a JobState, and the one that requeues the job, or prints why it could
-/// not. Neither ends by the signals with which Slurm ends the job. One that prints nothing was
-/// killed and has done nothing.
+/// state_query prints a JobState. requeue_command requeues the job, or prints why it could not. The
+/// signals with which Slurm ends the job do not end them. If one prints nothing, it was killed and
+/// has done nothing.
 std::vector<std::string> state_query(const std::string& job);
 std::vector<std::string> requeue_command(const std::string& job);
 
-/// By the output of requeue_command.
+/// Whether requeue_command succeeded, by its output.
 bool has_requeued(std::string_view output);
 
-/// The output of state_query; nullopt: it is none.
+/// Parses the output of state_query; nullopt: something else.
 std::optional<JobState> parse_job_state(std::string_view text);
 
 /// How ddprun ended.
@@ -45,11 +45,11 @@ struct JobEnd {
 
 struct RequeueDecision {
   bool requeue = false;
-  std::string why;  ///< "its time limit was reached"; empty: nothing is to be said
+  std::string why;  ///< "its time limit was reached"; empty: nothing to report
 };
 
 // clang-format off
-/// The first row that fits, of one that has not succeeded:
+/// The first row that fits a job that has not succeeded decides:
 ///
 ///   Slurm, or somebody by it, has requeued it     | no: it is done
 ///   Slurm ends it, for its time limit             | requeue
@@ -61,7 +61,7 @@ struct RequeueDecision {
 ///     and not before its time                     |
 ///   else: the program has failed, or was stopped  | no
 ///
-/// No row requeues a job that is no batch job, or may not be, or was so often already.
+/// No row requeues a job that is not a batch job, may not be requeued, or was so too often already.
 // clang-format on
 RequeueDecision decide_requeue(const RequeueSpec& spec, const JobEnd& end, const JobState& state);
 

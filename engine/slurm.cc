@@ -12,19 +12,19 @@ namespace {
 
 constexpr int kMostNodes = kMostHosts;
 
-/// Whether srun started this process. A batch script and the shell of salloc on a node may have the
-/// numbers of steps that are none of srun's (SLURM_BATCH_SCRIPT, SLURM_INTERACTIVE_STEP).
+/// Whether srun started this process. A batch script, and the shell of salloc on a node, may have
+/// step numbers that are not srun's (SLURM_BATCH_SCRIPT, SLURM_INTERACTIVE_STEP).
 bool is_step(const std::string* id) {
   return id != nullptr && *id != "4294967291" && *id != "4294967290";
 }
 
-/// NodeName, which need not be the host's name, and is set wherever slurmd starts a process.
+/// This node's NodeName, which slurmd sets for its processes; it may differ from the host's name.
 std::string_view own_name(const Surroundings& surroundings) {
   const std::string* name = find(surroundings.environment, "SLURMD_NODENAME");
   return name ? std::string_view(*name) : std::string_view(surroundings.host);
 }
 
-/// srun starts a task for each --ntasks, and ddprun starts the workers itself.
+/// srun starts a task for each --ntasks, but ddprun starts the workers itself.
 Result<> check_tasks(const Variables& variables) {
   const std::string* text = find(variables, "SLURM_STEP_TASKS_PER_NODE");
   if (text == nullptr) return {};
@@ -46,7 +46,7 @@ Result<> check_count(const Allocation& allocation, const Variables& variables,
                                 " has " + std::to_string(allocation.nodes->value) + " hosts"};
 }
 
-/// A shell in a step that got an allocation of its own still has that step's variables.
+/// A shell in a step that got its own allocation still has that step's variables.
 Result<> check_step_in_job(const Hosts& step, const Variables& variables) {
   const std::string* list = find(variables, "SLURM_JOB_NODELIST");
   if (list == nullptr) return {};
@@ -61,8 +61,8 @@ Result<> check_step_in_job(const Hosts& step, const Variables& variables) {
                                 " does not have: the step is another job's"};
 }
 
-/// The batch script of a heterogeneous job is told the hosts of its first component alone, and the
-/// shell of salloc those of each apart.
+/// For a heterogeneous job, Slurm tells the batch script the hosts of the first component only, and
+/// the shell of salloc those of each component apart.
 Result<> read_components(Allocation& allocation, const Variables& variables) {
   const auto components = find_number(variables, "SLURM_HET_SIZE", kMostNodes);
   if (!components) return components.error();
@@ -102,8 +102,8 @@ Result<> read_nodes(Allocation& allocation, const Surroundings& surroundings, bo
   return check_tasks(variables);
 }
 
-/// As Slurm's commands take it. One task of an array has the number of the array, which stands for
-/// all of its tasks there: scontrol would requeue each.
+/// The id for Slurm's commands. One task of an array has the array's number as its job number,
+/// which would mean all of its tasks: scontrol would requeue each.
 std::string id_of(const Variables& variables, const std::string& job) {
   const std::string* array = find(variables, "SLURM_ARRAY_JOB_ID");
   const std::string* task = find(variables, "SLURM_ARRAY_TASK_ID");

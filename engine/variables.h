@@ -21,18 +21,18 @@ const std::string* find(const Variables& variables, std::string_view name);
 Result<std::optional<Known<int>>> find_number(const Variables& variables, std::string_view name,
                                               int most);
 
-/// A moment in seconds since 1970; nullopt: not set, or no such number.
+/// A moment in seconds since 1970; nullopt: not set, or not such a number.
 std::optional<Known<std::chrono::sys_seconds>> find_time(const Variables& variables,
                                                          std::string_view name);
 
 /// "NAME=value", for messages.
 std::string text_of(const Variables& variables, std::string_view name);
 
-/// `hosts` is what `source` says. Sets hosts, nodes and master.
+/// Sets hosts, nodes and master to `hosts`, which come from `source`.
 void take_hosts(Allocation& allocation, Hosts hosts, const std::string& source);
 
-/// Sets these, and this node's rank: its position
-/// among them. Errors: usage (`own`, this host's name, is not among them).
+/// The same, and sets this node's rank: its position in `hosts`. Errors: usage (`own`, this host's
+/// name, is not among them).
 Result<> place_among(Allocation& allocation, Hosts hosts, const std::string& source,
                      std::string_view own);
 
