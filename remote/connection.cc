@@ -14,7 +14,7 @@
 namespace ddprun::remote {
 namespace {
 
-/// Beyond so many unsent bytes signs of life are left out: a host that is out of reach reads none.
+/// With so many unsent bytes, signs of life are left out: an unreachable host reads none.
 constexpr size_t kEnough = 1024;
 
 launcher::Command command_of(const HostSpec& host, int stdin_fd) {
@@ -55,7 +55,7 @@ Connection::Connection(const boost::asio::any_io_executor& executor, launcher::S
       worker_(executor, spawned.children.front()),
       input_(executor, input.release()) {}
 
-/// The secret is written from where it is: nothing keeps a copy of it.
+/// Writes the secret from where it is, so that nothing keeps a copy of it.
 void Connection::send_order(std::string order, std::shared_ptr<const Secret> secret) {
   sending_ = std::move(order);
   const std::string_view text = secret ? secret->view() : std::string_view();
@@ -69,8 +69,8 @@ void Connection::send_order(std::string order, std::shared_ptr<const Secret> sec
 
 void Connection::when_ended(std::function<void(launcher::ExitStatus)> ended) {
   worker_.when_ended([this, ended = std::move(ended)](launcher::ExitStatus status) {
-    // Processes left on the host end by the end of the input: their words about that are no last
-    // words.
+    // Processes left on the host end when the input ends. What they print about that must not count
+    // as the agent's last output.
     ended(status);
     boost::system::error_code ignored;
     input_.close(ignored);

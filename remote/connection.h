@@ -19,8 +19,8 @@
 
 namespace ddprun::remote {
 
-/// The process that starts the agent of a host and stays connected with it, such as an ssh.
-/// Destroying it kills that process. Thread: the executor's.
+/// The process that starts the agent of a host and stays connected with it, such as an ssh. The
+/// destructor kills that process. Thread: the executor's.
 class Connection {
  public:
   /// Starts the process, and sends the order and the secret, if there is one. Errors: system.
@@ -28,10 +28,10 @@ class Connection {
                                                   const HostSpec& host,
                                                   std::shared_ptr<const Secret> secret);
 
-  /// For `open`.
+  /// Use `open` instead.
   Connection(const boost::asio::any_io_executor& executor, launcher::Spawned spawned, Fd input);
 
-  /// The read ends of its stdout and stderr, once.
+  /// The read ends of its stdout and stderr; call each once.
   Fd take_out() { return std::move(out_); }
   Fd take_err() { return std::move(err_); }
 
@@ -41,15 +41,15 @@ class Connection {
   /// Call at each SIGCHLD.
   void child_changed() { worker_.child_changed(); }
 
-  /// Sends a signal for the agent; 0: a sign of life.
+  /// Sends a signal to the agent; 0: a sign of life.
   void send(int signal);
 
-  /// Ends the process; the agent ends when it finds that out.
+  /// Ends the process; the agent ends when it notices that.
   void kill();
 
   pid_t pid() const { return worker_.pid(); }
 
-  /// Why the process could not be executed, when it has ended.
+  /// Why the process could not be executed; call when it has ended.
   std::optional<Error> exec_failure() const { return batch_.exec_failure(0); }
 
  private:

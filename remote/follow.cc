@@ -19,8 +19,8 @@ namespace {
 
 constexpr int kSilence = 60'000;  // milliseconds
 
-/// Exactly `size` bytes. Not more: what follows the order are signals. This process handles none
-/// yet, so that none interrupts it.
+/// Reads exactly `size` bytes: signals follow the order. This process does not handle signals yet,
+/// so none interrupts it.
 Result<> read_exactly(char* bytes, size_t size) {
   for (size_t done = 0; done < size;) {
     pollfd readable{STDIN_FILENO, POLLIN, 0};
@@ -81,7 +81,7 @@ Result<Received> read_order() {
   return Received{std::move(*order), std::move(*secret)};
 }
 
-/// stdin, which becomes /dev/null: workers must not read the signals.
+/// Takes stdin, and replaces it with /dev/null: workers must not read the signals.
 Result<Fd> take_stdin() {
   Fd control(fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
   if (!control) return os_error("cannot duplicate stdin", errno);
@@ -96,15 +96,15 @@ void set_variable(const std::string& variable) {
   setenv(variable.substr(0, equals).c_str(), variable.c_str() + equals + 1, 1);
 }
 
-/// A bash whose environment has one of these believes itself started by sshd, and reads ~/.bashrc
-/// (bash(1), INVOCATION). The login shell has done so; a worker's bash does not on any other host.
+/// Removes variables by which a bash believes that sshd started it, so that it reads ~/.bashrc
+/// (bash(1), INVOCATION). The login shell has done so. On other hosts a worker's bash does not.
 void forget_ssh_client() {
   for (const char* name : {"SSH_CLIENT", "SSH2_CLIENT"}) unsetenv(name);
 }
 
 void say(std::string_view words) {
   const std::string line = log::kMark + std::string(words) + "\n";
-  // A reader that is gone needs no answer.
+  // If the reader is gone, it needs no answer.
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line.data(), line.size());
 }
 

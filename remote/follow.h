@@ -10,31 +10,31 @@
 #include "base/fd.h"
 #include "base/secret.h"
 
-// The side of an agent that another ddprun started on this host. What it says to that one are
+// The side of an agent that another ddprun started on this host. It reports to that ddprun by
 // marked lines on stderr (log::kMark): its own messages, and these two words.
 
 namespace ddprun::remote {
 
-/// It takes part in the job from now on.
+/// The agent takes part in the job from now on.
 inline constexpr std::string_view kReady = "ready";
-/// Followed by its exit code.
+/// The agent's exit code follows.
 inline constexpr std::string_view kEnded = "ended ";
 
 /// Whether this process is such an agent, by its words without argv[0].
 bool is_remote_agent(std::span<const std::string> words);
 
-/// The order.
+/// The order that the agent follows.
 struct Followed {
   std::vector<std::string> arguments;  ///< without argv[0]
   Fd control;                          ///< for launcher::guard
-  Secret secret;                       ///< of the job, as text; empty: none was handed over
+  Secret secret;                       ///< of the job, as text; empty: none was passed
 };
 
-/// Reads the order from stdin, which becomes /dev/null, and takes on its directory and environment.
-/// Blocks. Errors: usage, protocol, system.
+/// Reads the order from stdin, which becomes /dev/null, and adopts its directory and environment.
+/// Blocks. Errors: usage, protocol, system, timed_out.
 Result<Followed> follow_order();
 
-/// Says kReady, or kEnded with `code`.
+/// Reports kReady, or kEnded with `code`.
 void say_ready();
 void say_ended(int code);
 

@@ -27,7 +27,7 @@ Result<int> parse_slots(std::string_view text) {
                  text);
 }
 
-/// Letters, digits and what addresses and users have; a dash in front would be an option of ssh.
+/// Letters, digits and characters of addresses and users; a dash in front would be an ssh option.
 bool is_name(std::string_view name) {
   const auto may_be_in_names = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
@@ -59,7 +59,7 @@ Result<HostName> parse_host(std::string_view text) {
   return host;
 }
 
-/// Each host once, in the order of the first time.
+/// Each host once, in the order of their first occurrence.
 struct HostTable {
   HostNames hosts;
   std::unordered_map<std::string, size_t> places;  // in `hosts`, by name

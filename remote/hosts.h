@@ -12,20 +12,20 @@
 
 namespace ddprun::remote {
 
-/// A host, as ssh gets its name: it may have a user, as in "me@gpu-07".
+/// A host under the name that ssh gets, which may contain a user: "me@gpu-07".
 struct HostName {
   std::string name;
-  std::optional<int> slots;  ///< workers there; nullopt: not said
+  std::optional<int> slots;  ///< workers there; nullopt: not given
 };
 
 using HostNames = std::vector<HostName>;
 
-/// "a,b:4,user@c,[fd09::1]:2". A host that is named more than once counts once, where it is first;
-/// its slots are added, as Open MPI and MPICH do: one for each time without a number.
+/// "a,b:4,user@c,[fd09::1]:2". A host that is named more than once counts once, at its first place.
+/// Its slots are added, as Open MPI and MPICH do; a name without a number adds one.
 Result<HostNames> parse_host_list(std::string_view text);
 
-/// A file with a host a line, as Open MPI ("host slots=4 max_slots=8") or MPICH ("host:4") has it.
-/// Empty lines, and what follows a #, count for nothing.
+/// A file with one host per line, in the format of Open MPI ("host slots=4 max_slots=8") or MPICH
+/// ("host:4"). Empty lines, and text after a #, are ignored.
 Result<HostNames> parse_host_file(std::string_view text);
 
 /// The name without the user.

@@ -36,16 +36,16 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Between two signs of life; launcher::ControlInput waits for several.
+/// The time between two signs of life; launcher::ControlInput waits for several.
 constexpr std::chrono::seconds kSignOfLife{10};
 
-/// The agents of a job that failed end together: the last one within so long of the first.
+/// The agents of a job that failed end together: the last at most so long after the first.
 constexpr std::chrono::seconds kEndTogether{10};
 
-/// An agent that was told to stop ends so long after its workers at the latest.
+/// An agent that was told to stop ends at most so long after its workers.
 constexpr std::chrono::seconds kTimeToEnd{15};
 
-/// How long the last output may take at the end, when its reader has stopped.
+/// The longest time for the last output if its reader has stopped.
 constexpr std::chrono::seconds kLastFlush{5};
 
 std::string last_line(const std::string& text) {
@@ -92,12 +92,12 @@ class Launch {
     std::unique_ptr<Connection> connection;
     std::string said;         // its last line
     std::string too_late;     // why its start was given up, for the user; empty: it was not
-    std::optional<int> code;  // its exit code, as it said
+    std::optional<int> code;  // its exit code, as it reported it
   };
 
   void start_more() {
     std::vector<size_t> hosts = roster_.start_more();
-    // An agent of this host is there long before the others, and would only be in their way.
+    // An agent of this host starts long before the others, and would only be in their way.
     std::stable_partition(hosts.begin(), hosts.end(), [this](size_t host) { return is_far(host); });
     for (const size_t host : hosts) start(host);
     if (!hosts.empty()) limit_starts(job_.start_limit, "within " + start_limit());
@@ -140,19 +140,19 @@ class Launch {
       relayed->host = job_.hosts[host].name;
       log::show_relayed(*relayed);
     } else {
-      agent.said = line;  // of another version
+      agent.said = line;  // another version wrote it
     }
   }
 
   void on_ended(size_t host, launcher::ExitStatus status) {
     const int rank = static_cast<int>(host);
-    const std::string tail = last_line(output_.stderr_end(rank).text);  // also reads the last word
+    const std::string tail = last_line(output_.stderr_end(rank).text);  // also reads its last line
     const Roster::Verdict verdict = roster_.has_ended(host, agents_[host].code);
     if (agents_[host].code == 0) on_success();
     report(ending_text(host, verdict.what, status, tail), verdict.stop);
   }
 
-  /// Empty: the agent has said everything itself.
+  /// Empty: the agent has reported everything itself.
   std::string ending_text(size_t host, Roster::Verdict::What what, launcher::ExitStatus status,
                           const std::string& tail) const {
     using What = Roster::Verdict::What;
@@ -231,7 +231,7 @@ class Launch {
     });
   }
 
-  /// A login shell may wait for a dead file server without end.
+  /// Limits the wait: a login shell may wait for a dead file server without end.
   void limit_starts(std::chrono::milliseconds limit, const std::string& why) {
     start_limit_.expires_after(limit);
     start_limit_.async_wait([this, why](boost::system::error_code cancelled) {
@@ -257,8 +257,8 @@ class Launch {
     }
   }
 
-  /// An agent that starts later has no master, and would look for one until the join timeout. One
-  /// that took part may seem to start: what it says is still on its way through its own ssh.
+  /// An agent that starts later has no master, and would look for one until the join timeout. An
+  /// agent that took part may seem to be starting while its lines are on their way through its ssh.
   void on_success() {
     roster_.stop();
     limit_starts(kTimeToEnd, "before the job ended");

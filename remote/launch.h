@@ -12,9 +12,8 @@ struct Ending {
   bool lost_host = false;  ///< Roster::lost_host
 };
 
-/// Starts the agents of `job`, passes their output on to stdout and stderr, and signals of this
-/// process to them, until all have ended. When it
-/// returns, every process that it started has ended.
+/// Starts the agents of `job`. Until all have ended, passes their output on to stdout and stderr,
+/// and this process's signals to them. When it returns, every process that it started has ended.
 ///
 /// Call it once, in the agent of launcher::guard, with launcher::block_signals in force. Errors:
 /// system.

@@ -27,7 +27,7 @@ std::optional<size_t> parse_number(std::string_view text) {
   return number;
 }
 
-/// Texts that each end with a zero.
+/// Splits texts that each end with a zero.
 std::optional<std::vector<std::string>> split(std::string_view bytes) {
   std::vector<std::string> texts;
   while (!bytes.empty()) {

@@ -9,9 +9,9 @@
 #include "base/error.h"
 
 // The order of one command to the agents that it starts on other hosts. It travels over their
-// stdin, so that no shell of a host has to read it, no list of processes shows it, and no limit of
-// a command line cuts it. After the order each byte is the number of a signal, or 0: a sign of
-// life. Pure.
+// stdin, so that no shell of a host reads it, no list of processes shows it, and no limit of a
+// command line cuts it. After the order, each byte is the number of a signal, or 0: a sign of life.
+// Pure.
 
 namespace ddprun::remote {
 
@@ -24,8 +24,8 @@ struct Order {
   std::vector<std::string> arguments;    ///< a command line of ddprun, without argv[0]
 };
 
-/// "ddprun VERSION LENGTH SECRET_LENGTH\n", and LENGTH bytes. The job's secret, as text, has to
-/// follow: it is no part of a string here, so that memory has no copies of it.
+/// "ddprun VERSION LENGTH SECRET_LENGTH\n", and LENGTH bytes. The caller sends the job's secret, as
+/// text, after it: no string here contains it, so that memory has no copies.
 std::string encode(const Order& order, size_t secret_length = 0);
 
 /// No order is longer.
@@ -35,13 +35,13 @@ inline constexpr size_t kLongestSecret = 1024;
 /// No first line is longer.
 inline constexpr size_t kLongestHead = 100;
 
-/// How much follows the first line.
+/// The number of bytes after the first line.
 struct Lengths {
   size_t order = 0;
-  size_t secret = 0;  ///< 0: the job has none, or it is handed on otherwise
+  size_t secret = 0;  ///< 0: the job has none, or passes it on otherwise
 };
 
-/// The first line, given without its newline. Errors: usage (another version sent it), protocol.
+/// Parses the first line, without its newline. Errors: usage (another version sent it), protocol.
 Result<Lengths> decode_head(std::string_view line);
 
 /// Errors: protocol.

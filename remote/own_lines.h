@@ -9,18 +9,17 @@
 
 namespace ddprun::remote {
 
-/// Own lines of the ddpruns of a job: most of them, such as the report, are the same on each host,
+/// The own lines of a job's ddpruns. Most of them, such as the report, are the same on each host,
 /// and are shown once. A text may have several lines. Pure.
 class OwnLines {
  public:
   explicit OwnLines(size_t hosts) : hosts_(hosts) {}
 
-  /// Whether a text of `host` is to be shown: the host has now printed it more often than any host
-  /// before.
+  /// Whether to show a text of `host`: the host has now printed it more often than any host before.
   bool is_new(size_t host, std::string_view text);
 
  private:
-  /// Beyond so many numbers what was counted is forgotten: a text may then be shown twice.
+  /// With more numbers than this, all counts are forgotten: a text may then be shown twice.
   static constexpr size_t kMostNumbers = size_t{1} << 20;
 
   struct Count {

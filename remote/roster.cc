@@ -45,7 +45,7 @@ Roster::Stop Roster::decide(Verdict::What what, std::optional<int> code) {
     succeeded_ = true;
     return Stop::none;
   }
-  // It is not why the job ends, and the others are told so by their master.
+  // It is not the reason why the job ends. The master tells the others so.
   if (what == Verdict::What::ended && code == kSpare && has_spares_) return Stop::none;
   if (left_ >= least_ || reason_ || succeeded_) return Stop::none;
   reason_ = what == Verdict::What::ended ? *code : kOwnFailure;

@@ -8,8 +8,8 @@
 
 namespace ddprun::remote {
 
-/// Which agents of a job are to be started, run, or have ended; when the others have to be stopped;
-/// and the exit code of all. Pure.
+/// The state of a job's agents: to be started, running or ended. Decides when the others have to be
+/// stopped, and the exit code of all. Pure.
 ///
 // clang-format off
 ///   an agent                        with `least` hosts left  with fewer
@@ -20,24 +20,24 @@ namespace ddprun::remote {
 // clang-format on
 class Roster {
  public:
-  /// So many are started at the same time.
+  /// How many agents start at the same time.
   static constexpr size_t kAtOnce = 64;
   static constexpr int kOwnFailure = 125;
   static constexpr int kSpare = 1;
 
-  /// `least`: the job cannot go on with fewer hosts. `has_spares`: it needs fewer than there are.
-  /// Agents that never had a place end with kSpare when the job has failed.
+  /// `least`: the job cannot continue with fewer hosts. `has_spares`: it needs fewer than there
+  /// are. If the job has failed, agents that never had a place end with kSpare.
   Roster(size_t hosts, size_t least, bool has_spares = false)
       : states_(hosts), least_(least), left_(hosts), has_spares_(has_spares) {}
 
-  /// The hosts to start now, which count as starting from here on.
+  /// The hosts to start now; they count as starting from now on.
   std::vector<size_t> start_more();
 
   /// The agent takes part.
   void is_ready(size_t host);
 
-  /// Nothing more is started, as all are stopped. `code` is that of the whole if no agent that took
-  /// part has another.
+  /// All are stopped, and no further agent is started. `code` is the exit code of all if no agent
+  /// that took part has another.
   void stop(int code = kOwnFailure);
 
   enum class Stop { none, soon, now };
@@ -48,7 +48,7 @@ class Roster {
     Stop stop = Stop::none;
   };
 
-  /// The agent has ended. `code`: its exit code, by its own last word; nullopt: there was none.
+  /// The agent has ended. `code`: the exit code that it reported; nullopt: it reported none.
   Verdict has_ended(size_t host, std::optional<int> code);
 
   bool is_starting(size_t host) const { return states_[host] == State::starting; }
@@ -60,7 +60,7 @@ class Roster {
   /// Hosts whose agents have not ended.
   size_t left() const { return left_; }
 
-  /// The exit code of the whole, when all have ended.
+  /// The exit code of all, when all have ended.
   int code() const;
 
   /// Whether the job ended because an agent that took part was lost.
@@ -78,7 +78,7 @@ class Roster {
   bool stopping_ = false;
   bool succeeded_ = false;
   bool lost_host_ = false;
-  std::optional<int> reason_;     // the code of what stopped the others
+  std::optional<int> reason_;     // the code of the agent that stopped the others
   std::optional<int> last_code_;  // of an agent that took part
   int stop_code_ = kOwnFailure;
 };

@@ -9,7 +9,7 @@
 namespace ddprun::remote {
 namespace {
 
-constexpr int kCannotExecute = 126, kNotFound = 127;  // of a shell
+constexpr int kCannotExecute = 126, kNotFound = 127;  // a shell's codes
 
 Words split_words(std::string_view text) {
   Words words;
@@ -25,8 +25,8 @@ std::string in_parentheses(const std::string& text) {
   return text.empty() ? "" : " (" + printable(cut(text, 300)) + ")";
 }
 
-/// What the user can try by hand: the starter's words with another program. Empty: there is no
-/// starter. An ssh's last word has program and flag.
+/// Advice to try the starter's words with another program by hand. Empty: there is no starter. The
+/// last word of an ssh has program and flag.
 std::string by_hand(const FailedStart& failure) {
   const Words& words = failure.starter;
   const size_t size = words.size() - (words.back() == kAgentFlag ? 2 : 1);
@@ -43,7 +43,7 @@ std::string by_hand(const FailedStart& failure) {
 Words ssh_command(std::string_view ssh, std::string_view host, std::string_view executable) {
   Words words = split_words(ssh);
   // No question can be answered. No process of ours may become the master of the user's
-  // connections. A host that vanishes ends its ssh within a minute.
+  // connections. If a host vanishes, its ssh ends within a minute.
   for (const char* option : {"BatchMode=yes", "ConnectTimeout=20", "ControlMaster=no",
                              "ServerAliveInterval=15", "ServerAliveCountMax=3"}) {
     words.insert(words.end(), {"-o", option});
@@ -70,12 +70,12 @@ Words srun_command(std::string_view host, std::string_view executable) {
           std::string(kAgentFlag)};
 }
 
-/// It takes stdin along unless it has -n.
+/// blaunch passes stdin on unless it has -n.
 Words blaunch_command(std::string_view host, std::string_view executable) {
   return {"blaunch", std::string(host), shell_word(executable), std::string(kAgentFlag)};
 }
 
-/// It takes stdin along unless it has -nostdin.
+/// qrsh passes stdin on unless it has -nostdin.
 Words qrsh_command(std::string_view host, std::string_view executable) {
   return {"qrsh",
           "-inherit",
@@ -85,7 +85,7 @@ Words qrsh_command(std::string_view host, std::string_view executable) {
           std::string(kAgentFlag)};
 }
 
-/// It takes stdin along unless it has --input.
+/// flux run passes stdin on unless it has --input.
 Words flux_command(std::string_view host, std::string_view executable) {
   return {"flux",
           "run",
