@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lower bound for launchers: starts N copies of a program and waits for all. If one fails, it
+// The lower bound for launchers. Starts N copies of a program and waits for all. If one fails, it
 // kills the others, and starts N new ones while restarts are left.
 //   bench_bare_loop RESTARTS N PROGRAM [ARGS...]
 #include <cstdlib>
@@ -30,7 +30,7 @@ bool start(int count, char** command, int generation) {
   return true;
 }
 
-/// Whether all ended with 0; the first failure kills the others.
+/// Whether all have ended with 0; the first failure kills the others.
 bool wait_for_all(int count) {
   bool failed = false;
   for (int left = count; left > 0; left--) {

@@ -2,21 +2,21 @@
 // The collectives of ddp and of other libraries, side by side in the same processes.
 //   build/bin/bench_collectives [OPERATION [LARGEST [FACTOR [ROUNDS [RANKS]]]]]
 //   mpirun --oversubscribe --bind-to none -n RANKS build/bin/bench_collectives [...]
-// The first compares ddp over cpu, which shares memory on one host, with Gloo, which uses TCP, in
-// RANKS processes (2) or those that ddprun started, on several hosts with GLOO_SOCKET_IFNAME; the
-// second, also with the mpiexec of the MPI that it was built with, ddp over cpu and ddp over mpi
-// with that MPI. bench/collectives_peers has Open MPI and MPICH in one run. OPERATION is all_reduce
-// (the default), broadcast, reduce, all_gather, reduce_scatter, all_to_all, barrier, ping_pong or
-// all; sizes go from 4 B to LARGEST bytes (67108864), each FACTOR (4) times the last. All data is
-// in memory of ProcessGroup::allocate(), unless DDP_BENCH_ALLOCATE=0.
+// The first command compares ddp over cpu, which shares memory on one host, with Gloo, which uses
+// TCP. It uses RANKS processes (2), or those that ddprun started; on several hosts set
+// GLOO_SOCKET_IFNAME. The second (mpiexec works, too) compares ddp over cpu and ddp over mpi with
+// the MPI that it was built with. bench/collectives_peers has Open MPI and MPICH in one run.
+// OPERATION is all_reduce (the default), broadcast, reduce, all_gather, reduce_scatter, all_to_all,
+// barrier, ping_pong or all. Sizes go from 4 B to LARGEST bytes (67108864), each FACTOR (4) times
+// the last. All data is in memory of ProcessGroup::allocate(), unless DDP_BENCH_ALLOCATE=0.
 //
 // Columns and factors are those of nccl-tests (doc/PERFORMANCE.md there): float32, size is that of
-// the whole array, GB are 1e9 bytes, and a call is out of place (broadcast is always in place).
-// Unlike there, the time is that of the slowest rank. For each size ROUNDS rounds (15) of all
-// libraries take turns, each of as many calls as take 10 ms; figures are medians of rounds. "ratio"
-// is the time by that of the last library. "copy" is algbw if the call was a memcpy() of the whole
-// array by every rank at once: what an all_reduce of two ranks cannot exceed, once its data is in
-// no cache.
+// the whole array, a GB is 1e9 bytes, and a call is out of place (broadcast is always in place).
+// Unlike there, the time is that of the slowest rank. For each size, ROUNDS rounds (15) of all
+// libraries take turns, each with as many calls as take 10 ms; figures are medians of rounds.
+// "ratio" is the time divided by that of the last library. "copy" is algbw if the call was a
+// memcpy() of the whole array by every rank at once: the upper bound for an all_reduce of two
+// ranks, once its data is in no cache.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -42,7 +42,7 @@ namespace {
 using Seconds = std::chrono::duration<double>;
 
 #ifdef DDPRUN_BENCH_OTHER_MPI
-constexpr bool kIsMpiOfDdp = false;  // that was built with another MPI
+constexpr bool kIsMpiOfDdp = false;  // this was built with another MPI than ddp
 #else
 constexpr bool kIsMpiOfDdp = true;
 #endif
@@ -83,7 +83,7 @@ struct Settings {
   int ranks = 2;
 };
 
-/// Sums of these are exact.
+/// Elements with exact sums.
 float element(int rank, std::size_t at) {
   return static_cast<float>((at + 3 * static_cast<std::size_t>(rank)) % 61);
 }
@@ -139,7 +139,7 @@ class Table {
     return {static_cast<float*>(memory.get()), largest_array()};
   }
 
-  /// Where there are blocks each has at least one element.
+  /// If there are blocks, each has at least one element.
   Arrays arrays_of(std::size_t bytes) {
     const auto blocks = static_cast<std::size_t>(operation_.has_blocks ? group_.size() : 1);
     const std::size_t count = std::max<std::size_t>(bytes / sizeof(float) / blocks, 1);
@@ -197,7 +197,7 @@ class Table {
     print_once("%s", "\n");
   }
 
-  /// Of each library that has the operation.
+  /// The figures of each library that has the operation.
   std::vector<std::optional<Figures>> measure(const Arrays& arrays) {
     std::vector<std::optional<Figures>> figures(libraries_.size());
     std::vector<std::size_t> calls(libraries_.size());
@@ -220,7 +220,7 @@ class Table {
     return figures;
   }
 
-  /// The same on all ranks, in seconds, of the slowest one: the median of rounds.
+  /// Seconds of the slowest rank, the same on all ranks: the median of rounds.
   double time_copy(const Arrays& arrays) {
     std::vector<double> times;
     for (int round = 0; round < settings_.rounds; ++round) {
@@ -242,7 +242,7 @@ class Table {
     return took.count() / static_cast<double>(calls);
   }
 
-  /// The same on all ranks. Warms up, too.
+  /// The same number on all ranks. Warms up, too.
   std::size_t calls_in_round(Library& library, const Arrays& arrays) {
     constexpr double kRound = 0.01;  // seconds
     for (std::size_t calls = 1;; calls *= 4) {
@@ -253,7 +253,7 @@ class Table {
     }
   }
 
-  /// On all ranks together, after one call.
+  /// The number on all ranks together, after one call.
   std::int64_t wrong_elements(Library& library, const Arrays& arrays) {
     const auto out = out_.first(arrays.total());
     std::ranges::fill(out, std::numeric_limits<float>::quiet_NaN());
@@ -315,7 +315,7 @@ class Table {
   std::span<float> in_;
   std::span<float> out_;
   int compared_ = 0;      ///< sizes
-  std::vector<int> met_;  ///< sizes at which a library is within the target of ddp
+  std::vector<int> met_;  ///< number of sizes at which a library is within ddp's target
 };
 
 void run(const Settings& settings, bool mpi) {

@@ -111,7 +111,7 @@ class Gloo : public Library {
 
 }  // namespace
 
-/// The ranks connect through a folder that rank 0 makes and removes.
+/// Connects the ranks through a folder that rank 0 makes and removes.
 std::unique_ptr<Library> make_gloo(ddp::ProcessGroup& group) {
   std::string folder = (std::filesystem::temp_directory_path() / "bench_gloo_XXXXXX").string();
   if (group.rank() == 0 && ::mkdtemp(folder.data()) == nullptr) {

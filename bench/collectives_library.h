@@ -7,8 +7,8 @@
 
 #include "ddp/process_group.h"
 
-// The collectives of ddp and of the libraries it is compared with, behind one interface, so that
-// one loop times them all.
+// The collectives of ddp and of the libraries that it is compared with, behind one interface, so
+// that one loop times them all.
 
 namespace ddprun::bench {
 
@@ -27,13 +27,13 @@ enum class Collective {
 struct Arrays {
   const float* in;
   float* out;
-  std::size_t count;   ///< elements; of one block, where there is one for each rank
-  std::size_t blocks;  ///< the number of ranks where there is a block for each, else 1
+  std::size_t count;   ///< elements; of one block, if each rank has one
+  std::size_t blocks;  ///< the number of ranks if each has a block, else 1
 
   std::size_t total() const { return count * blocks; }
 };
 
-/// Blocking calls, which every rank makes. A failure is thrown, or ends the program.
+/// Blocking calls, which every rank makes. A failure throws, or ends the program.
 class Library {
  public:
   Library() = default;
@@ -46,19 +46,19 @@ class Library {
   virtual void run(Collective collective, const Arrays& arrays) = 0;
 };
 
-/// Of ping_pong. The last rank of an odd number has none, which is itself.
+/// The partner of `rank` in ping_pong. With an odd number of ranks, the last has none: itself.
 inline int partner(int rank, int size) {
   return (rank ^ 1) < size ? rank ^ 1 : rank;
 }
 
-/// ddp itself. The group has to outlive it.
+/// ddp itself. The group must outlive it.
 std::unique_ptr<Library> make_ddp(ddp::ProcessGroup& group);
 
-/// Gloo's calls with options, over TCP on the loopback interface: one host alone. The ranks of
-/// `group`, which is only needed to connect them.
+/// Gloo's calls with options, over TCP on the loopback interface of one host. Uses `group` only to
+/// connect its ranks.
 std::unique_ptr<Library> make_gloo(ddp::ProcessGroup& group);
 
-/// MPI's calls in MPI_COMM_WORLD. Throws ddp::Error where this was built without.
+/// MPI's calls in MPI_COMM_WORLD. Throws ddp::Error if this was built without MPI.
 std::unique_ptr<Library> make_mpi();
 
 }  // namespace ddprun::bench

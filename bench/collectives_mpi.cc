@@ -8,10 +8,10 @@
 namespace ddprun::bench {
 namespace {
 
-/// MPI ends the program where a call fails: MPI_ERRORS_ARE_FATAL is MPI_COMM_WORLD's handler.
+/// MPI ends the program if a call fails: MPI_ERRORS_ARE_FATAL is MPI_COMM_WORLD's handler.
 class Mpi : public Library {
  public:
-  /// MPI runs already where ddp uses it, too.
+  /// If ddp uses MPI, it runs already.
   Mpi() {
     int is_running = 0;
     MPI_Initialized(&is_running);
@@ -28,7 +28,7 @@ class Mpi : public Library {
     int length = 0;
     MPI_Get_library_version(version.data(), &length);
     std::string whole(version.data());
-    std::ranges::replace(whole, '\t', ' ');  // MPICH's
+    std::ranges::replace(whole, '\t', ' ');  // MPICH's text has tabs
     return whole.substr(0, whole.find_first_of(",\n"));
   }
 

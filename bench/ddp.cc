@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much of the communication of gradients is hidden behind the backward pass: averaged at its
-// end, one parameter at a time, and in the buckets of DistributedDataParallel.
+// Measures how much of the communication of gradients is hidden behind the backward pass: averaged
+// at its end, one parameter at a time, and in the buckets of DistributedDataParallel.
 //   build/bin/bench_ddp [RANKS [MIB [ROUNDS [BACKEND]]]]
 // RANKS processes on this host (2), MIB of float32 gradients in 64 parameters (64), ROUNDS of each
-// (9). Over nccl the gradients are on GPUs. The methods take turns; figures are medians of rank 0.
+// (9). Over nccl the gradients are on GPUs. Methods take turns; figures are medians of rank 0.
 //
-// The backward pass is a model, as long as what communication at its end adds to it, or twice as
-// long; each parameter's part by its size:
-//   wait   the processor is free: as if a GPU computed
-//   spin   it is busy: as if this thread computed. Communication over TCP needs it, too, so with no
-//          more processors than ranks it is not hidden, but slows the computation, which this model
-//          does not show
-// "hidden" is the share of what communication adds at the end that a step does not add.
+// The backward pass is a model. It is as long as the time that communication at its end adds to it,
+// or twice as long, divided among the parameters by size:
+//   wait   the processor is free, as if a GPU computed
+//   spin   it is busy, as if this thread computed. Communication over TCP also needs it. If there
+//          are no more processors than ranks, communication is not hidden, but slows computation,
+//          which this model does not show
+// "hidden" is the share of the time that communication adds at the end, but not to this step.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -43,7 +43,7 @@ struct Settings {
 
 enum class Kind { wait, spin };
 
-/// The time a parameter's part of the backward pass takes.
+/// Spends the time that a parameter's part of the backward pass takes, until `end`.
 void compute(Kind kind, steady_clock::time_point end) {
   if (kind == Kind::wait) return std::this_thread::sleep_until(end);
   while (steady_clock::now() < end) continue;
@@ -54,7 +54,7 @@ Memory make_host_memory() {
   return {.allocate = allocate, .settle = [] {}};
 }
 
-/// Sizes as in layers: every fourth is large.
+/// Sizes as in layers: every fourth parameter is large.
 std::vector<std::size_t> make_sizes(std::size_t bytes) {
   constexpr std::size_t kLayers = 16;
   const std::size_t unit = bytes / sizeof(float) / kLayers / 8;
@@ -65,7 +65,7 @@ std::vector<std::size_t> make_sizes(std::size_t bytes) {
   return sizes;
 }
 
-/// A method to average: called when a gradient is ready, and at the end.
+/// A way to average: called when a gradient is ready, and at the end.
 struct Method {
   std::string name;
   std::function<void(std::size_t parameter)> ready;
@@ -93,7 +93,7 @@ class Bench {
 
   void run() {
     for (const Method& method : methods_)
-      step(method, Kind::wait, Seconds(0));  // warm-up, and the order of buckets is learned
+      step(method, Kind::wait, Seconds(0));  // warm-up; the model learns the order of buckets
     print_once("%d ranks, %s, %.0f MiB of gradients\n\n", group_.size(), group_.backend().c_str(),
                static_cast<double>(elements_) * sizeof(float) / 1048576);
     print_once("%-10s %-14s %10s %13s %8s\n", "backward", "averaged", "it takes", "step adds",
@@ -116,7 +116,7 @@ class Bench {
     return buffer;
   }
 
-  /// In host memory the library's own, which is shared with backend cpu.
+  /// Empty for host memory: the library then uses its own, which is shared with backend cpu.
   std::function<std::shared_ptr<void>(std::size_t)> allocator_of_buckets() const {
     if (!memory_.on_device) return {};
     return memory_.allocate;
@@ -165,7 +165,7 @@ class Bench {
     std::vector<double> backwards;
     std::vector<std::vector<double>> exposed(methods_.size());  // step time minus backward
     for (int round = 0; round < settings_.rounds; ++round) {
-      // The communication time of the first method in the rounds so far: the same on all ranks.
+      // The communication time of the first method in the rounds so far, the same on all ranks.
       double length = backward.count();
       if (round > 0) length = times * std::max(ddprun::bench::median(exposed[0]), 1e-6);
       group_.broadcast(std::span(&length, 1));
@@ -189,7 +189,7 @@ class Bench {
   const Memory memory_;
   std::vector<std::shared_ptr<void>> allocated_;
   std::vector<ddp::Buffer> parameters_;
-  std::vector<ddp::Buffer> gradients_;  ///< of the methods without buckets
+  std::vector<ddp::Buffer> gradients_;  ///< used by the methods without buckets
   std::size_t elements_ = 0;
   std::vector<std::unique_ptr<ddp::DistributedDataParallel>> models_;
   std::vector<ddp::Work> works_;

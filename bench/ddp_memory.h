@@ -5,20 +5,20 @@
 #include <functional>
 #include <memory>
 
-struct CUstream_st;  // what CUDA's CUstream points to
+struct CUstream_st;  // CUDA's CUstream points to it
 
 namespace ddprun::bench {
 
-/// Where the gradients of a benchmark are.
+/// The memory of a benchmark's gradients.
 struct Memory {
   std::function<std::shared_ptr<void>(std::size_t bytes)> allocate;
   std::function<void()> settle;  ///< waits until all calls with such memory are done
   bool on_device = false;
-  CUstream_st* stream = nullptr;  ///< of all calls, on a device
+  CUstream_st* stream = nullptr;  ///< stream of all calls on a device
 };
 
-/// Of this process's GPU, which becomes the calling thread's. Not initialized. Throws ddp::Error
-/// where this was built without CUDA's headers; ends the program where CUDA refuses.
+/// Memory of this process's GPU, not initialized. Makes that GPU the calling thread's. Throws
+/// ddp::Error if this was built without CUDA's headers; ends the program if CUDA refuses.
 Memory make_device_memory();
 
 }  // namespace ddprun::bench

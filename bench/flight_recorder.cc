@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cost of recording a call: bench_flight_recorder [CALLS]. Nanoseconds for begin and end of a
-// call, including two clock reads, and for the clock reads alone; the least of ten rounds.
+// The cost of recording a call: bench_flight_recorder [CALLS]. Nanoseconds for the begin and end of
+// a call, including two clock reads, and for the clock reads alone; the least of ten rounds.
 
 #include "collectives/failure/flight_recorder.h"
 

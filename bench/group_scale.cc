@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a group of many ranks takes to form, each as if alone on its node: on one machine, with the
+// The cost of forming a group of many ranks, each as if alone on its node: on one machine, with the
 // ranks in threads.
 //   build/bin/bench_group_scale [LARGEST [PROCESSES]]
-// Groups of 64, 128, ... LARGEST (1024) ranks in PROCESSES (16) processes, new ones for each.
-// `ulimit -n` has to allow some 100 descriptors for each rank of a process.
+// Groups of 64, 128, ... LARGEST (1024) ranks in PROCESSES (16) processes, new ones for each group.
+// `ulimit -n` must allow some 100 descriptors for each rank of a process.
 //
-// Columns: seconds until all have joined; milliseconds of the processors that a rank takes for that
-// on the average, in the program and in the kernel, without the store's; bytes that rank 0 and the
-// store send each other, without what frames them, and those of the other rank that has most; the
-// most sockets of a rank after that (a mean for its process, each connection between two ranks
-// counted at both); the time of the first barrier, for which most connections are made, the median
-// of later ones, and of an all_reduce of 4 bytes, with all ranks on this machine's cores; the most
-// sockets after these.
+// Columns: seconds until all have joined; average milliseconds of processor time per rank for that,
+// in the program and in the kernel, without the store's; bytes between rank 0 and the store,
+// without framing, and those of the other rank that has most; the most sockets of a rank after that
+// (a mean for its process; each connection between two ranks counts at both); the time of the first
+// barrier, which makes most connections; the medians of later barriers, and of an all_reduce of 4
+// bytes, with all ranks on this machine's cores; the most sockets after these.
 #include <algorithm>
 #include <atomic>
 #include <barrier>
@@ -45,7 +44,7 @@ std::uint64_t size_of(const Keys& keys) {
   return bytes;
 }
 
-/// Another store, whose keys and values are counted.
+/// Forwards to another store, and counts the bytes of its keys and values.
 class CountingStore : public ddp::Store {
  public:
   explicit CountingStore(std::shared_ptr<ddp::Store> store) : store_(std::move(store)) {}
@@ -105,7 +104,7 @@ class CountingStore : public ddp::Store {
   std::atomic<std::uint64_t> bytes_ = 0;
 };
 
-/// What this process has had of the processors, in seconds.
+/// The processor time of this process so far, in seconds.
 struct ProcessorTime {
   double program = 0;
   double kernel = 0;
@@ -125,7 +124,7 @@ struct Process {
   int ranks;
   std::barrier<> meeting{ranks};
 
-  /// What all of them have had so far: read by the first of them while the others wait.
+  /// The processor time of all ranks so far. The first rank reads it while the others wait.
   ProcessorTime processor_time(int rank) {
     meeting.arrive_and_wait();
     const ProcessorTime time = rank % ranks == 0 ? ProcessorTime::now() : ProcessorTime();
@@ -134,7 +133,7 @@ struct Process {
   }
 };
 
-/// For each of its ranks, whose connection to the store is not counted.
+/// The sockets per rank of the process, without the connection to the store.
 double sockets_of(const Process& process) {
   double count = 0;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
@@ -145,7 +144,7 @@ double sockets_of(const Process& process) {
   return count / process.ranks - 1;
 }
 
-/// What a rank measures. The slowest counts, and the most, but of processor time the sum.
+/// The measurements of a rank. Reported: the slowest and the most; for processor time, the sum.
 struct Figures {
   double formed = 0;
   ProcessorTime used;
@@ -172,7 +171,7 @@ double median_time(F call) {
   return median(times);
 }
 
-/// Waits for all ranks, which have ended what they did for the group before.
+/// Waits until all ranks have finished what they did for the previous group.
 void begin_together(ddp::Store& store, int size) {
   if (store.add("ready", 1) == size) store.set("begin", "");
   store.wait({"begin"});
@@ -210,7 +209,7 @@ Figures measure(int rank, int size, Process& process) {
   return figures;
 }
 
-/// The ranks of one process, in threads.
+/// Runs the ranks of one process in threads.
 void run_process(int process, int processes, int size) {
   Process own{size / processes};
   std::vector<std::thread> threads;
@@ -230,7 +229,7 @@ void run_process(int process, int processes, int size) {
   for (std::thread& thread : threads) thread.join();
 }
 
-/// No rank shares memory then: each may write no long file.
+/// Keeps ranks from sharing memory: no rank may write a long file.
 void be_alone_on_node() {
   rlimit limit{};
   ::getrlimit(RLIMIT_FSIZE, &limit);

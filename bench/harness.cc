@@ -72,7 +72,7 @@ std::vector<pid_t> children(pid_t pid) {
   return all;
 }
 
-/// Prints a line if not.
+/// Prints a line if it does not work.
 bool works(const Launcher& launcher) {
   bool ok = !launcher.program[0].empty();
   if (ok) {
@@ -115,8 +115,8 @@ Words Launcher::command(int count, int restarts, const Words& worker) const {
 
 namespace {
 
-/// A program in the page cache as an installed one is. A file that the linker wrote is there in
-/// smaller pieces, so it starts 0.3 ms later: nothing to compare a copied build with.
+/// Copies programs so that the page cache has them as it has installed ones. It has a file that the
+/// linker wrote in smaller pieces, so that starts 0.3 ms later, and the comparison would be unfair.
 class Copies {
  public:
   Copies() {
@@ -202,7 +202,7 @@ Run::Run(const Words& command) {
   const std::string gate = folder_ + "/gate";
   const Fd file(must(open(stamps.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600), "open"));
   must(mkfifo(gate.c_str(), 0600), "mkfifo");
-  // Open for reading too, so that neither side waits for the other to open it.
+  // Opened for reading, too, so that neither side waits for the other to open it.
   gate_ = Fd(must(open(gate.c_str(), O_RDWR | O_CLOEXEC), "open"));
   setenv("BENCH_STAMPS", stamps.c_str(), 1);
   setenv("BENCH_GATE", gate.c_str(), 1);
@@ -274,7 +274,7 @@ std::vector<std::optional<std::int64_t>> ends_of(const std::vector<pid_t>& pids,
   for (size_t i = 0; i < pids.size(); i++) {
     fds.push_back(open_pidfd(pids[i]));
     if (!fds[i]) ends[i] = monotonic_ns();
-    waiting.push_back({fds[i].get(), POLLIN, 0});  // poll passes over -1
+    waiting.push_back({fds[i].get(), POLLIN, 0});  // poll ignores -1
   }
   const std::int64_t deadline = monotonic_ns() + limit_ms * 1'000'000LL;
   const auto missing = [&ends] {

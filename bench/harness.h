@@ -9,8 +9,8 @@
 #include "base/fd.h"
 #include "bench/stamp.h"
 
-// Shared by the benchmarks of launchers, which measure all launchers side by side in one run, so
-// that other load on the machine affects all of them alike. A failed system call ends the program.
+// Shared by the benchmarks of launchers. They measure all launchers side by side in one run, so
+// that other load on the machine affects all alike. A failed system call ends the program.
 
 namespace ddprun::bench {
 
@@ -24,7 +24,7 @@ struct Launcher {
   std::string name;
   Words program;  ///< first words of its command
 
-  /// Its whole command to start `count` copies of `worker`.
+  /// The whole command to start `count` copies of `worker`.
   Words command(int count, int restarts, const Words& worker) const;
 
   bool restarts() const {
@@ -32,11 +32,11 @@ struct Launcher {
   }
 };
 
-/// This build's ddprun, and $DDPRUN_BENCH_BASELINE, that of another one to compare it with.
+/// This build's ddprun, and $DDPRUN_BENCH_BASELINE, the ddprun of another build to compare with.
 std::vector<Launcher> ddpruns();
 
 /// The bare loop, ddpruns(), and those of mpiexec.hydra, Open MPI's mpirun and torchrun that work
-/// here ($DDPRUN_BENCH_TORCHRUN is torchrun's command if not in the PATH). Prints which do not.
+/// here ($DDPRUN_BENCH_TORCHRUN is torchrun's command if not in the PATH). Prints the others.
 std::vector<Launcher> launchers();
 
 /// `pid` and its descendants, except the workers: the processes of a launcher.
@@ -45,12 +45,12 @@ std::vector<pid_t> launcher_processes(pid_t pid);
 /// The path of a program in this one's folder.
 std::string built_program(const std::string& name);
 
-/// The first executable file of that name in the PATH; empty: there is none.
+/// The first executable file of that name in the PATH; empty: not found.
 std::string which(const std::string& name);
 
-/// A running launcher, with a new file of stamps, its stdio on /dev/null and a FIFO, the gate, that
-/// its workers can wait for. The destructor kills the launchers and the workers that wrote stamps,
-/// and removes the files.
+/// A running launcher, with a new file of stamps, its stdio on /dev/null, and a FIFO, the gate, for
+/// which its workers can wait. The destructor kills the launchers and the workers that wrote
+/// stamps, and removes the files.
 class Run {
  public:
   explicit Run(const Words& command);
@@ -61,16 +61,16 @@ class Run {
   pid_t pid() const { return pid_; }
   std::int64_t began() const { return began_; }
 
-  /// Starts another one with the same stamps and gate: the next node of its job.
+  /// Starts another launcher with the same stamps and gate: the next node of its job.
   pid_t add(const Words& command);
 
-  /// When it ended; nullopt: not within `limit_ms`, and it was killed. Reaps it.
+  /// When the launcher ended; nullopt: not within `limit_ms`, so it was killed. Reaps it.
   std::optional<std::int64_t> wait_for_end(int limit_ms);
 
-  /// Whether it ended with exit code 0; after wait_for_end.
+  /// Whether it ended with exit code 0; call after wait_for_end.
   bool succeeded() const { return status_ == 0; }
 
-  /// Waits until `count` workers are in main(). False: not within 60 s, or it ended.
+  /// Waits until `count` workers are in main(). False: not within 60 s, or the launcher ended.
   bool wait_for_workers(int count);
 
   /// Makes the worker that waits for the gate fail: 'e' exits with 1, 'k' kills itself.
@@ -93,7 +93,7 @@ class Run {
 /// not be child processes.
 std::vector<std::optional<std::int64_t>> ends_of(const std::vector<pid_t>& pids, int limit_ms);
 
-/// NaN when there is none.
+/// NaN if there are no values.
 double median(std::vector<double> values);
 
 /// "12.3", or "-" for NaN.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The overhead of launchers for real Python programs, side by side.
 //   PATH=$(scripts/interop-env --where)/bin:$PATH build/bin/bench_interop [RUNS]
-// RUNS of each (default 9; a third of it for torchrun). python3 and torchrun are those of the PATH.
-// Prints medians: the wall time of workers that end at once and of workers that only import
-// PyTorch; then, for a job of four PyTorch workers over gloo, the time from one's failure until all
+// RUNS of each (default 9; a third of it for torchrun). python3 and torchrun come from the PATH.
+// Prints medians: the wall time of workers that end at once, and of workers that only import
+// PyTorch. Then, for a job of four PyTorch workers over gloo, the time from one's failure until all
 // new ones have returned from init_process_group.
 #include <algorithm>
 #include <cstdio>
@@ -107,8 +107,8 @@ int main(int argc, char** argv) {
   setvbuf(stdout, nullptr, _IOLBF, 0);
   const int runs = argc > 1 ? std::max(1, std::atoi(argv[1])) : 9;
   setenv("OMP_NUM_THREADS", "1", 1);  // the bare loop sets nothing, the others set this
-  // torchrun 2.15 restarts workers with the store of the dead ones, where the new ones hang; with
-  // this, rank 0 serves a new one each time.
+  // torchrun 2.15 restarts workers with the store of the dead ones, and the new ones hang in it.
+  // With this, rank 0 serves a new store each time.
   setenv("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1", 1);
   const std::string python = which("python3");
   if (python.empty()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long launchers take to start N workers that end at once, side by side.
+// The time that launchers take to start N workers that end at once, side by side.
 //   bench_launch [RUNS]      RUNS of each (default 15; a third of it for slow launchers)
 // Prints medians: time to the last worker's main(), time until the launcher has ended, and the
 // latter as a multiple of a bare fork+exec loop; then the memory of the launcher's processes.
@@ -41,7 +41,7 @@ bool is_slow(const Launcher& launcher) {
   return launcher.kind == Launcher::Kind::torchrun;
 }
 
-/// In both orders by turns: a launcher that comes after a larger one has less of the caches.
+/// Alternates the order: a launcher that comes after a larger one finds less in the caches.
 void compare(const std::vector<Launcher>& all, int count, int runs) {
   std::map<std::string, Times> times;
   auto order = all;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How fast ddprun passes on its workers' output, beside a plain prefixer in the same run: 4 workers
-// print LINES lines of 100 bytes each, in blocks ("full") or one write() per line ("line").
+// How fast ddprun passes its workers' output on, beside a plain prefixer in the same run. 4 workers
+// print LINES lines of 100 bytes each, in blocks ("full") or with one write() per line ("line").
 //   bench_output [RUNS [LINES]]     default: 7 runs of 500,000 lines
 // Every line is checked. Prints medians and the ratio; exits with 1 if a line was torn or lost.
 #include <algorithm>
@@ -38,7 +38,7 @@ struct Relay {
   std::exit(1);
 }
 
-/// Runs `command` with stdout in the memory file `capture`; ms.
+/// Runs `command` with stdout in the memory file `capture`; returns milliseconds.
 double timed_run(Relay& relay, const Words& worker, const Fd& capture) {
   Words words = relay.command;
   words.insert(words.end(), worker.begin(), worker.end());

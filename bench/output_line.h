@@ -7,7 +7,7 @@
 namespace ddprun::bench {
 
 /// The lines that bench_lines prints: "@RANK NUMBER abc...\n", each different and 100 bytes long,
-/// so that a torn, lost or duplicate one is detected by its content.
+/// so that their content shows a torn, lost or duplicate line.
 class OutputLine {
  public:
   static constexpr size_t kSize = 100;
@@ -16,7 +16,7 @@ class OutputLine {
     std::memcpy(text_, "@000 0000000 ", 13);
     put(rank, 3);
     put(number, 11);
-    // The letters shift from line to line, so a line with the end of another one is detected.
+    // The letters shift from line to line, so a line with the end of another is detected.
     const int shift = number % 26;
     std::memcpy(text_ + 13, kLetters.data() + shift, kSize - 14);
     text_[kSize - 1] = '\n';

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lower bound for prefixing lines: starts N copies of a program on pipes, polls them, and
+// The lower bound for prefixing lines. Starts N copies of a program on pipes, polls them, and
 // writes whole lines after "[rank] ". Plain system calls, one thread, one write() per filled
-// buffer; a slow reader, an end without newline and a long line are not handled.
+// buffer. Does not handle a slow reader, an end without newline or a long line.
 //   bench_prefixer N PROGRAM [ARGS...]
 #include <cstdlib>
 #include <cstring>
@@ -65,7 +65,7 @@ void put(const Source& source, const char* line, size_t size) {
   out_size += source.prefix_size + size;
 }
 
-/// Whether there was something to read.
+/// Returns whether there was something to read.
 bool relay(Source& source, int pipe) {
   const ssize_t count = read(pipe, source.bytes + source.size, kRead);
   if (count <= 0) return false;

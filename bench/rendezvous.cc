@@ -5,13 +5,12 @@
 //                                     (default: all)
 // nodes   real agents with one worker each, side by side with bare fork+exec and with torchrun's
 //         c10d rendezvous ($DDPRUN_BENCH_TORCHRUN is its command if not in the PATH)
-// faults  real agents; from the failure of a worker, or the kill of an agent, until the other
-// nodes'
-//         workers get SIGTERM
+// faults  real agents; from the failure of a worker, or the kill of an agent, until workers of the
+//         other nodes get SIGTERM
 // crowd   thousands of simulated agents in two processes and one real server in a third; needs
 //         a hard limit of 10,100 open files
-// sessions  what the master decides about thousands of nodes, without sockets
-// secret  the same with and without a secret, in turns
+// sessions  the master's decisions about thousands of nodes, without sockets
+// secret  crowd, with and without a secret, in turns
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

@@ -49,7 +49,7 @@ void send_value(int socket, const Value& value) {
   if (write(socket, &value, sizeof value) != sizeof value) _exit(1);
 }
 
-/// Calls `handle` for each command; the process ends with the other side.
+/// Calls `handle` for each command. When the other side ends, the process ends.
 class Commands {
  public:
   Commands(asio::io_context& io, int socket, std::function<void(char)> handle)
@@ -79,7 +79,7 @@ double cpu_seconds(const rusage& used) {
   return seconds(used.ru_utime) + seconds(used.ru_stime);
 }
 
-/// Of this process; the caller is its event loop.
+/// The usage of this process; the caller is its event loop.
 Usage usage() {
   rusage process{};
   getrusage(RUSAGE_SELF, &process);
@@ -96,7 +96,7 @@ std::shared_ptr<const rendezvous::Security> security_of(bool secret) {
   return *security;
 }
 
-/// Of a node with 8 workers, as its agent answers.
+/// The status of a node with 8 workers, in the form in which its agent answers.
 std::string node_status(const std::string& host, int first_rank) {
   agent::ask::NodeStatus node;
   node.host = host;
@@ -116,7 +116,7 @@ std::string node_status(const std::string& host, int first_rank) {
   return agent::ask::to_json(status);
 }
 
-/// From the answers of all nodes to what a terminal shows. Returns how many are complete.
+/// Turns the answers of all nodes into the text for a terminal. Returns how many are complete.
 std::size_t show_status(const agent::ask::NodeAnswers& answers) {
   const std::string json = agent::ask::to_json(agent::ask::whole_status({}, answers));
   const auto status = agent::ask::status_in(json);
@@ -142,7 +142,7 @@ struct Crowd {
   }
 };
 
-/// One node's agent, whose workers start and stop in no time.
+/// One node's agent, whose workers start and stop immediately.
 class SimulatedAgent {
  public:
   SimulatedAgent(asio::io_context& io, Crowd& crowd, int number)

@@ -9,8 +9,8 @@
 #include "base/fd.h"
 #include "bench/tcp_traffic.h"
 
-// A rendezvous server and the agents of many nodes, a few processes in all: the agents are real
-// clients without workers, each with its own connection. A failure in any of them ends the program.
+// A rendezvous server and the agents of many nodes, in a few processes. The agents are real clients
+// without workers, each with its own connection. A failure in any of them ends the program.
 
 namespace ddprun::bench {
 
@@ -43,17 +43,17 @@ class ChildProcess {
 /// Resources that a server has used so far.
 struct Usage {
   double cpu_seconds = 0;
-  double loop_seconds = 0;  ///< of them, the thread of the event loop
+  double loop_seconds = 0;  ///< the part of the event loop's thread
   double peak_mib = 0;
 };
 
-/// The server of a job of `nodes` nodes, which has a secret or none. Sends its port (std::uint16_t)
-/// first; answers the command 'u' with its Usage.
+/// Serves a job of `nodes` nodes, with or without a secret. Sends its port (std::uint16_t) first;
+/// answers the command 'u' with its Usage.
 void serve_rendezvous(int socket, int nodes, bool secret);
 
-/// All agents of a part have reached a point.
+/// The report that all agents of a part have reached a point.
 struct Progress {
-  std::int64_t last = 0;  ///< when the last of them did; monotonic, ns
+  std::int64_t last = 0;  ///< when the last agent did; monotonic, ns
 };
 
 struct Part {
@@ -67,11 +67,11 @@ struct Part {
 /// The time that `ddprun status` took.
 struct Asked {
   double ms = 0;            ///< until its text was made
-  std::size_t answers = 0;  ///< of nodes, complete ones
+  std::size_t answers = 0;  ///< complete answers of nodes
 };
 
-/// The agents of `part`. Commands: 'j', all of them join; 'f', the first one reports a failed
-/// worker; 's', it asks all nodes for their status, and Asked is sent; 't', send the Traffic so
+/// Runs the agents of `part`. Commands: 'j': all of them join; 'f': the first one reports a failed
+/// worker; 's': it asks all nodes for their status, and Asked is sent; 't': sends the Traffic so
 /// far. Sends Progress when all have their layout, and when all know that their round is broken
 /// (each joins again at once).
 void run_agents(int socket, const Part& part);

@@ -66,7 +66,7 @@ struct StartTimes {
   int failed_runs = 0;
 };
 
-/// Starts all nodes, the last one when the others have waited for `pause`.
+/// Starts all nodes; starts the last one when the others have waited for `pause`.
 void start(const Starter& starter, int nodes, milliseconds pause, StartTimes& times) {
   const Words command = starter.command(nodes, free_port());
   Run run(command);
@@ -128,7 +128,7 @@ Words node_of_job(int nodes, int node, const std::string& port) {
          worker("watch");
 }
 
-/// When the workers of all nodes but the failed one got SIGTERM.
+/// When the workers of all nodes except the failed one got SIGTERM.
 std::vector<std::int64_t> stop_times(const Run& run, int nodes) {
   std::vector<std::int64_t> times;
   const std::int64_t deadline = monotonic_ns() + 5'000'000'000;
@@ -148,7 +148,7 @@ struct FaultTimes {
   int failed_runs = 0;
 };
 
-/// Node 1 fails: its worker ends with code 1, or (`kills_agent`) its agent is killed.
+/// Makes node 1 fail: its worker ends with code 1, or (`kills_agent`) its agent is killed.
 void fault(int nodes, bool kills_agent, FaultTimes& times) {
   const std::string port = free_port();
   Run run(node_of_job(nodes, 0, port));

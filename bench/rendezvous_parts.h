@@ -18,7 +18,7 @@ void measure_crowds(int runs);
 void measure_sessions();
 void measure_secret(int runs);
 
-/// From one monotonic time in ns to another.
+/// Milliseconds from one monotonic time in ns to another.
 inline double ms(std::int64_t from, std::int64_t to) {
   return static_cast<double>(to - from) / 1e6;
 }

@@ -68,7 +68,7 @@ class CrowdRun {
     ask_status(times);
   }
 
-  /// All join. What the server has used by then.
+  /// Lets all join. Returns what the server has used until then.
   Usage form(CrowdTimes& times) {
     Usage before = usage();
     const std::int64_t began = monotonic_ns();
@@ -149,7 +149,7 @@ void print(int nodes, const CrowdTimes& times) {
               median_and_least(times.status, 0).c_str(), cell(median(times.status_cpu), 2).c_str());
 }
 
-/// The limit of open files, as high as it goes.
+/// Raises the limit of open files to its maximum; returns it.
 long raise_open_files() {
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
@@ -158,7 +158,7 @@ long raise_open_files() {
   return static_cast<long>(limit.rlim_cur);
 }
 
-/// Whether so many agents need more than `most` open files, which is said then.
+/// Whether so many agents need more than `most` open files; then prints that.
 bool is_too_many(int nodes, long most) {
   if (most >= nodes + 100) return false;
   std::printf("\nN = %d is skipped: too few files may be open\n", nodes);

@@ -28,7 +28,7 @@ class SimulatedJob {
 
   std::size_t size() const { return lines_.size(); }
 
-  /// On a new connection.
+  /// Greets on a new connection.
   void greet(std::size_t node) {
     lines_[node] = ++last_line_;
     sessions_.connected(lines_[node], "10.0.0.1", kProtocolVersion, false);
@@ -57,7 +57,7 @@ class SimulatedJob {
 
   void disconnect(std::size_t node) { sessions_.lost(lines_[node], now_); }
 
-  /// Until the master has something to do.
+  /// Waits until the master has something to do.
   void wait() {
     now_ = sessions_.deadline().value_or(now_);
     sessions_.tick(now_);

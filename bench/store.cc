@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The store and PyTorch's own TCPStore server, side by side: each in a process of its own, with the
-// same raw clients, in the protocol version of this PyTorch.
+// Compares the store with PyTorch's own TCPStore server, side by side: each in a process of its
+// own, with the same raw clients, in the protocol version of this PyTorch.
 //   bench_store [RUNS]      RUNS of each (default 5), each with a new server
 //   bench_store scale [N]   ddprun's alone: N clients (default: as many as files may be open) and a
 //                           million keys; CPU time, and how long others had to wait for it
@@ -63,8 +63,8 @@ void accept(tcp::acceptor& acceptor, StoreServer& server) {
   });
 }
 
-/// How long others of the event loop have to wait for the store, as heartbeats do. In CPU time of
-/// this thread: what else runs on the host does not count.
+/// Measures how long others of the event loop, such as heartbeats, have to wait for the store. In
+/// CPU time of this thread, so that other load on the host does not count.
 class StallMeter {
  public:
   explicit StallMeter(boost::asio::io_context& io) : timer_(io) { wait(); }
@@ -101,8 +101,8 @@ class StallMeter {
   double longest_ = 0;
 };
 
-/// Commands on stdin: 'm' begins to measure waits, 's' prints the longest one since the last 's',
-/// 'r' empties the store.
+/// Reads commands from stdin: 'm' begins to measure waits, 's' prints the longest one since the
+/// last 's', 'r' empties the store.
 class Commands {
  public:
   Commands(boost::asio::io_context& io, StoreServer& server)
@@ -148,7 +148,7 @@ int serve() {
   return 0;
 }
 
-/// A server in a process of its own, killed by the destructor.
+/// A server in a process of its own; the destructor kills it.
 class ServerProcess {
  public:
   explicit ServerProcess(const Words& command) {
@@ -169,7 +169,7 @@ class ServerProcess {
   ServerProcess(const ServerProcess&) = delete;
   ServerProcess& operator=(const ServerProcess&) = delete;
 
-  /// 0: it did not start.
+  /// 0: the server did not start.
   std::uint16_t port() const { return port_; }
   const std::string& version() const { return version_; }
 
@@ -336,7 +336,7 @@ int compare(int runs) {
   return 0;
 }
 
-/// Clients of one host, as many as may have files open.
+/// The number of clients that one host's limit of open files allows.
 int most_clients() {
   constexpr int kOthers = 64;
   rlimit limit{};
@@ -344,7 +344,7 @@ int most_clients() {
   return static_cast<int>(std::min<rlim_t>(limit.rlim_cur, 1'000'000)) - kOthers;
 }
 
-/// One step of a large job, by the server's CPU time and the longest wait for it.
+/// Runs one step of a large job; prints the server's CPU time and the longest wait for it.
 template <class Step>
 void print_step(const ServerProcess& server, const char* name, Step step) {
   server.longest_wait();

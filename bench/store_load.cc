@@ -21,7 +21,7 @@ using store::RequestType;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kValueSize = 64;
-constexpr int kTurn = 16;  // requests without reply, then it is the next client's turn
+constexpr int kTurn = 16;  // requests without reply, then the next client has its turn
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -53,8 +53,8 @@ StoreLoad::StoreLoad(std::uint16_t port, store::Dialect dialect, int count, bool
               : std::string(store::kStoreGreeting) + type(RequestType::ping) + "pid!";
   const std::size_t reply = legacy_ ? 8 : 4;
 
-  // Connections that the kernel drops from a full backlog are retried later, which would be
-  // measured: no more than this many at once.
+  // The kernel drops connections from a full backlog, and these are retried later, which would be
+  // measured: so connects no more than this many at once.
   constexpr int kTogether = 256;
   const auto start = Clock::now();
   clients_.reserve(static_cast<std::size_t>(count));
@@ -73,7 +73,7 @@ StoreLoad::StoreLoad(std::uint16_t port, store::Dialect dialect, int count, bool
 
 void StoreLoad::connect_one(std::uint16_t port, bool by_ipv4) {
   Client client;
-  // IPv6, because PyTorch's server looks up the name of each client: it finds ::1 in /etc/hosts,
+  // IPv6, because PyTorch's server looks up the name of each client. It finds ::1 in /etc/hosts,
   // but asks the network for the mapped address of an IPv4 client.
   client.socket.reset(socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
   require(static_cast<bool>(client.socket), "socket");
@@ -227,7 +227,7 @@ double StoreLoad::barrier() {
 
 std::string StoreLoad::type(store::RequestType request) const {
   const auto number = static_cast<int>(request);
-  return {static_cast<char>(legacy_ ? number - 1 : number)};  // true of all that is used here
+  return {static_cast<char>(legacy_ ? number - 1 : number)};  // true of all types used here
 }
 
 std::string StoreLoad::key_request(store::RequestType request, const std::string& key) const {

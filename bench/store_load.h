@@ -14,29 +14,29 @@
 
 namespace ddprun::bench {
 
-/// Raw clients of a store on this host, all in one thread: the same bytes as PyTorch's own client
-/// sends, without its overhead. A failed system call or a lost connection ends the program.
+/// Raw clients of a store on this host, all in one thread. They send the same bytes as PyTorch's
+/// own client, without its overhead. A failed system call or a lost connection ends the program.
 class StoreLoad {
  public:
   /// Connects `count` clients, each until its first reply.
   StoreLoad(std::uint16_t port, store::Dialect dialect, int count, bool by_ipv4 = false);
 
-  /// Seconds it took to connect all.
+  /// The seconds that it took to connect all.
   double connect_seconds() const { return connect_seconds_; }
 
   /// Each client sets a key of its own `each` times; a last request shows that all have arrived.
-  /// Returns seconds, as all below.
+  /// Returns seconds, like all below.
   double set(int each);
   double get(int each);  // each is a wait and a get
   double add(int each);
 
-  /// Sets so many keys in all, each another one.
+  /// Sets `keys` keys in all, each a different one.
   void fill(int keys);
 
-  /// Until the server has closed every connection.
+  /// Waits until the server has closed every connection.
   void wait_for_end();
 
-  /// All add to a counter; the last one sets a key that all wait for.
+  /// All clients add to a counter; the last one sets a key that all wait for.
   double barrier();
 
  private:
@@ -51,7 +51,7 @@ class StoreLoad {
     std::string request;
     std::size_t reply = 0;
   };
-  /// The request of client `i` at `step`; nullopt: it is done.
+  /// The request of client `i` at `step`; nullopt: the client is done.
   using Script = std::function<std::optional<Exchange>(std::size_t i, int step)>;
 
   double run(const Script& script);

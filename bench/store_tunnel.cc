@@ -36,7 +36,7 @@ std::shared_ptr<const rendezvous::Security> job_security() {
 /// A forked process that serves at a port until it is killed.
 class PortProcess {
  public:
-  /// `serve` gives its port to what it is called with, and does not return.
+  /// `serve` passes its port to its argument, and does not return.
   explicit PortProcess(const std::function<void(std::function<void(std::uint16_t)>)>& serve) {
     int ends[2];
     if (pipe(ends) != 0) std::exit(1);

@@ -3,8 +3,8 @@
 
 namespace ddprun::bench {
 
-/// Prints what it costs that a node's workers reach the store through their agent, encrypted: the
-/// direct way and the tunnel in turns, `runs` of each, with 8 and 64 workers of one node. Master,
+/// Prints the cost when a node's workers reach the store encrypted, through their agent: the direct
+/// way and the tunnel take turns, `runs` of each, with 1, 8 and 64 workers of one node. Master,
 /// agent and workers are processes of this host.
 void measure_tunnel(int runs);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/tcp_traffic.h"
 
-#include <linux/tcp.h>  // not <netinet/tcp.h>, whose tcp_info ends too early
+#include <linux/tcp.h>  // <netinet/tcp.h>'s tcp_info ends too early
 #include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>

@@ -5,13 +5,13 @@
 
 namespace ddprun::bench {
 
-/// Payload of TCP connections, in bytes; the kernel counts it.
+/// The payload of TCP connections, in bytes, counted by the kernel.
 struct Traffic {
   std::uint64_t sent = 0;
   std::uint64_t received = 0;
 };
 
-/// Of all connections that this process has open.
+/// The traffic of all connections that this process has open.
 Traffic tcp_traffic();
 
 }  // namespace ddprun::bench

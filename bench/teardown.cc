@@ -25,7 +25,7 @@ struct Times {
   std::vector<double> others_gone;  ///< ms, as all here
   std::vector<double> launcher_gone;
   std::vector<double> restarted;
-  int failed_runs = 0;  ///< it did not happen
+  int failed_runs = 0;  ///< the event did not happen
 };
 
 double ms_since(std::int64_t death, std::int64_t time) {
@@ -39,7 +39,7 @@ std::optional<std::int64_t> death(const std::vector<Stamp>& stamps) {
   return std::nullopt;
 }
 
-/// Waits until all workers are in main(), and puts them into `others`, except rank 1.
+/// Waits until all workers are in main(), and puts all except rank 1 into `others`.
 bool wait_until_ready(Run& run, std::vector<pid_t>& others) {
   if (!run.wait_for_workers(kWorkers)) return false;
   for (const Stamp& stamp : run.stamps()) {

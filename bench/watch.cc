@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kWorkers = 8;
 
-/// Of all its threads, also those that have ended. In ns: some looks take less than a tick.
+/// The CPU time of all threads, also ended ones. In ns: some samples cost less than a tick.
 double cpu_seconds(pid_t pid) {
   clockid_t clock{};
   timespec used{};
@@ -54,7 +54,7 @@ int main(int argc, char** argv) {
   using namespace ddprun::bench;
   const int seconds = argc > 1 ? std::max(1, std::atoi(argv[1])) : 60;
   std::vector<Watched> all = start_all();
-  const std::chrono::seconds settled{3};  // what comes after a start is not the cost of watching
+  const std::chrono::seconds settled{3};  // the cost of a start is not the cost of watching
   std::this_thread::sleep_for(settled);
   for (Watched& each : all) each.before = each.used();
   std::this_thread::sleep_for(std::chrono::seconds(seconds));

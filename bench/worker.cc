@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A minimal worker; libc only.
 //   bench_worker stamp   records when main() began, and ends
-//   bench_worker wait    records it and waits; rank 1 reads a byte from the FIFO BENCH_GATE,
-//   records
-//                        the time and exits with 1 or kills itself. After a restart: as "stamp"
-//   bench_worker watch   as "wait"; records when it gets SIGTERM, and ends
+//   bench_worker wait    records that and waits; rank 1 reads a byte from the FIFO BENCH_GATE,
+//                        records the time, and exits with 1 or kills itself. After a restart it
+//                        does the same as "stamp"
+//   bench_worker watch   the same as "wait"; if it gets SIGTERM, records that and ends
 // Records are Stamps, appended to the file BENCH_STAMPS.
 #include <cstdlib>
 #include <cstring>
