@@ -90,8 +90,8 @@ class Trainer {
     return loss / static_cast<double>(all);
   }
 
-  /// One step on a global batch of `count` digits, `indices` being this rank's. Returns the sum of
-  /// their losses. The last batch may be smaller, or empty for some ranks, so the average of the
+  /// Makes one step on a global batch of `count` digits; `indices` are this rank's. Returns the sum
+  /// of their losses. The last batch may be smaller, or empty for some ranks. So the average of the
   /// ranks' sums is scaled by the number of ranks over `count`.
   double step(std::span<const std::size_t> indices, std::size_t count) {
     std::vector<const Digit*> batch;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The training of train_digits on GPUs:  ddprun --nproc_per_node gpu train_digits_cuda
 //
-// Flags, checkpoints and, but for rounding, results are the same. The host only queues work, and
+// Flags, checkpoints and, except for rounding, results are the same. The host only queues work, and
 // waits for the GPU at the end of an epoch. The lines marked "ddp:" are all that makes it
 // distributed.
 
@@ -28,7 +28,7 @@ namespace {
 
 using digits::Network;
 
-/// The gradients of the output layer are one bucket: they are averaged while those of the hidden
+/// Makes the gradients of the output layer one bucket: they are averaged while those of the hidden
 /// layer are computed.
 constexpr std::size_t kFirstBucket = (Network::kHidden + 1) * digits::kClasses * sizeof(float);
 
@@ -73,7 +73,7 @@ class Trainer {
     return indices;
   }
 
-  /// In the GPU's memory, for CUDA's default stream.
+  /// The parameters in the GPU's memory, for CUDA's default stream.
   std::vector<ddp::Buffer> parameters() const {
     std::vector<ddp::Buffer> all;
     for (const auto& part : network_.parts()) {
@@ -98,7 +98,7 @@ class Trainer {
     }
   }
 
-  /// Waits for the GPU.
+  /// Prints the epoch's report; waits for the GPU.
   void report(int epoch) const {
     std::vector<double> sums(2);
     digits::copy_to_host(sums, network_.sums());

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 constexpr int kMaxPixel = 16;
 
-/// Removes the number before the next comma from `rest`. -1: it is not a number from 0 to `high`.
+/// Removes the number before the next comma from `rest`. -1: not a number from 0 to `high`.
 int take_number(std::string_view& rest, int high) {
   const std::string_view field = rest.substr(0, rest.find(','));
   rest.remove_prefix(std::min(field.size() + 1, rest.size()));
@@ -27,7 +27,7 @@ int take_number(std::string_view& rest, int high) {
   return number && value <= high ? value : -1;
 }
 
-/// Whether `line` is a valid digit.
+/// Parses `line` into `digit`. False: it is not a valid digit.
 bool parse(std::string_view line, Digit& digit) {
   if (line.ends_with('\r')) line.remove_suffix(1);
   for (float& pixel : digit.pixels) {

@@ -20,8 +20,8 @@ struct Data {
   std::vector<Digit> held_out;  ///< every fifth line of the file: never trained on
 };
 
-/// Reads a file with 64 pixel values from 0 to 16 and a label per line. Throws std::runtime_error
-/// that names the file and the first malformed line.
+/// Reads a file with 64 pixel values from 0 to 16 and a label per line. Throws std::runtime_error,
+/// which names the file and the first malformed line.
 Data load(const std::string& path);
 
 /// The default of --data: in the source tree that this program was built from, else beside the

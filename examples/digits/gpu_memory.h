@@ -17,7 +17,7 @@ inline void check(cudaError_t result) {
   }
 }
 
-/// Elements in the memory of the current GPU, not initialized.
+/// Allocates elements in the memory of the current GPU, not initialized.
 template <class T>
 std::shared_ptr<T> allocate_on_gpu(std::size_t count) {
   void* memory = nullptr;
@@ -25,7 +25,7 @@ std::shared_ptr<T> allocate_on_gpu(std::size_t count) {
   return {static_cast<T*>(memory), [](T* freed) { cudaFree(freed); }};
 }
 
-/// Copy in CUDA's default stream, and wait until it is done.
+/// Copy in CUDA's default stream, and wait until the copy is done.
 template <class T>
 void copy_to_gpu(T* to, const std::vector<T>& from) {
   check(cudaMemcpy(to, from.data(), from.size() * sizeof(T), cudaMemcpyHostToDevice));

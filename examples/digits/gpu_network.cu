@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plain kernels, written to be read and not to be fast: a block is a digit and a thread one of its
+// Plain kernels, written to be read and not to be fast. A block is a digit and a thread one of its
 // values, unless stated otherwise.
 #include "examples/digits/gpu_memory.h"
 #include "examples/digits/gpu_network.h"
@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kHidden = Network::kHidden;
 
-/// out = weights * in + bias, and `least` where it is less.
+/// out = max(weights * in + bias, least)
 __global__ void affine(const float* weights, const float* bias, const float* in, int width,
                        float least, float* out) {
   float sum = bias[threadIdx.x];
@@ -32,7 +32,7 @@ __global__ void compare(const float* logits, const int* labels, float* back, dou
   if (is_truth) atomicAdd(loss, static_cast<double>(logf(total) - from_top));
 }
 
-/// Through the output layer and the rectifier: only units that were active.
+/// Passes gradients back through the output layer and the rectifier: only for active units.
 __global__ void pass_back(const float* weights, const float* back, const float* hidden,
                           float* out) {
   float sum = 0;

@@ -13,7 +13,7 @@
 
 namespace digits {
 
-/// Digits in the memory of the current GPU: those of `all` with these indices, in this order.
+/// The digits of `all` with these indices, in this order, in the memory of the current GPU.
 struct GpuDigits {
   GpuDigits(const std::vector<Digit>& all, std::span<const std::size_t> indices);
 
@@ -29,7 +29,7 @@ class GpuNetwork {
   /// Weights and biases, or their gradients, in the GPU's memory.
   using Parts = Network::Parts;
 
-  /// Has the parameters of `start`, for up to `digits` at a time. Waits for the GPU.
+  /// Starts with the parameters of `start`, for up to `digits` at a time. Waits for the GPU.
   GpuNetwork(Network start, std::size_t digits);
 
   Parts parts() const;
@@ -42,14 +42,14 @@ class GpuNetwork {
   /// One step against the gradients, each times `scale`.
   void descend(const Parts& gradients, float scale, float rate);
 
-  /// Adds the number of digits that are recognized to sums()[1].
+  /// Adds the number of recognized digits to sums()[1].
   void classify(const GpuDigits& digits);
 
   /// Two numbers in the GPU's memory, zero at first.
   double* sums() const { return sums_.get(); }
   void clear_sums();
 
-  /// Parameters and momentum, on the host. Both wait for the GPU.
+  /// Parameters and momentum, on the host. Both functions wait for the GPU.
   std::vector<float> state() const;
   void set_state(const std::vector<float>& state);
 

@@ -83,7 +83,7 @@ double Network::backward(std::span<const Digit* const> batch, const Gradients& g
     back[label] -= 1;
     add_outer(w2, b2, back, hidden_);
 
-    // Through the rectifier: only units that were active.
+    // Passes gradients back through the rectifier: only for active units.
     hidden_back.emplace_back(kHidden);
     for (std::size_t c = 0; c < kClasses; ++c) {
       const float* weights = parameters_.data() + kW2 + c * kHidden;

@@ -21,8 +21,8 @@ class Network {
   /// Weights and bias of the hidden layer, then of the output layer.
   using Parts = std::array<std::span<float>, 4>;
 
-  /// Of each part, in double so that the distribution of digits among ranks does not matter: the
-  /// same global batch gives the same step with any number of workers.
+  /// The gradients of each part. In double, so that the distribution of digits among ranks does not
+  /// matter: the same global batch gives the same step with any number of workers.
   using Gradients = std::array<std::span<double>, 4>;
 
   /// Random parameters; the same on every machine for the same seed.
@@ -34,7 +34,7 @@ class Network {
   static Parts parts_of(std::span<float> parameters);
 
   /// Makes `gradients` the sums over a batch, layer by layer from the last, and calls ready(p) as
-  /// soon as that of part p is done. Returns the sum of the losses (cross-entropy).
+  /// soon as the gradient of part p is done. Returns the sum of the losses (cross-entropy).
   double backward(std::span<const Digit* const> batch, const Gradients& gradients,
                   const std::function<void(std::size_t)>& ready);
 

@@ -28,7 +28,7 @@ void report(const Flags& flags, int epoch, double loss, double accuracy) {
   const std::string of = std::to_string(epoch) + "/" + epochs;
   const int width = static_cast<int>(2 * epochs.size() + 1);
   std::printf("epoch %-*s loss %.6f  accuracy %.3f\n", width, of.c_str(), loss, accuracy);
-  std::fflush(stdout);  // stdout is buffered when it is a pipe
+  std::fflush(stdout);  // stdout is buffered if it is a pipe
 }
 
 void crash_if_asked(const Flags& flags, int epoch, int rank) {

@@ -15,14 +15,14 @@ struct Step {
   std::size_t of = 0;     ///< digits in the batch
 };
 
-/// The steps of an epoch over `digits` digits for rank `rank` of `size`; the rank's i-th digit is
+/// The steps of an epoch over `digits` digits for rank `rank` of `size`. The rank's i-th digit is
 /// number i * size + rank of all.
 std::vector<Step> steps(std::size_t digits, std::size_t batch, int rank, int size);
 
 /// Prints one line about a finished epoch.
 void report(const Flags& flags, int epoch, double loss, double accuracy);
 
-/// Kills this process, as if its machine failed, if --crash-at names this epoch and rank; only in
+/// If --crash-at names this epoch and rank, kills this process, as if its machine failed; only in
 /// the launcher's first attempt.
 void crash_if_asked(const Flags& flags, int epoch, int rank);
 
