@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A master that says anything, in any order, on any connection: the agent sends on connections that
-// there are, its deadline moves on, and nothing follows the end.
+// A master that sends anything, in any order, on any connection. The agent sends only on existing
+// connections, its deadline advances, and nothing follows the end.
 //
-// Input: one byte, where the master is; then pieces, each one byte for what happens and five for
-// its values.
+// Input: one byte, the master's place; then pieces, each one byte for an event and five for its
+// values.
 #include <array>
 #include <chrono>
 #include <cstddef>
@@ -92,7 +92,7 @@ Reply reply_of(std::uint8_t kind, const Values& values) {
   }
 }
 
-/// An agent, and the connections that it has.
+/// An agent, and its connections.
 class Agent {
  public:
   explicit Agent(std::uint8_t where) : session_(settings_of(where)) {

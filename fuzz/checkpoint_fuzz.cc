@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The header of a checkpoint file: one that is cut is incomplete, a decoded header encodes to one
-// that decodes to the same, and sizes are what memory could hold.
+// The header of a checkpoint file. A cut header is incomplete, a decoded header encodes to one that
+// decodes to the same, and memory could hold its sizes.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -17,7 +17,7 @@ using ddprun::fuzz::require;
 namespace {
 
 void check_again(CheckpointHeader header) {
-  if (!header.checksum) header.checksum = 0;  // that of another program
+  if (!header.checksum) header.checksum = 0;  // the checksum of another program
   const std::string written = encode_safetensors(header);
   CheckpointHeader read;
   require(decode(written, read) == HeaderStatus::complete, "an encoded header is complete");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arbitrary text as a configuration file: what is accepted is a flag with a value, from a line of
-// the file; what is not is refused in one line.
+// Arbitrary text as a configuration file. An accepted entry is a flag with a value, from a line of
+// the file; anything else is refused in one line.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

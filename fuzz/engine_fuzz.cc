@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arbitrary text as what schedulers say: lists of hosts and counts are bounded, and a detected job
-// is whole. The first byte selects the grammar, or the variable that gets the rest.
+// Arbitrary text as the output of schedulers. Lists of hosts and counts are bounded, and a detected
+// job is complete. The first byte selects the grammar, or the variable that gets the rest.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -24,7 +24,7 @@ void require_sound(const Result<Hosts>& hosts) {
   for (const std::string& host : *hosts) require(!host.empty(), "a host has a name");
 }
 
-/// Between zeros: "NAME=value" is a variable, any other text what each file contains.
+/// Splits text at zeros: "NAME=value" is a variable; any other text is the content of each file.
 void detect_in(std::string_view text) {
   Surroundings surroundings;
   surroundings.host = "node1";

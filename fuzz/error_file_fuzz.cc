@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A worker's error file, of whatever bytes: what is kept of it is bounded, the file that ddprun
-// writes for its own caller parses to the same, and a report of it is safe to print.
+// Arbitrary bytes as a worker's error file. The kept part is bounded, the file that ddprun writes
+// for its own caller parses to the same, and a report of it is safe to print.
 #include <cstddef>
 #include <cstdint>
 #include <optional>

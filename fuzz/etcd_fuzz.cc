@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arbitrary bytes as etcd's answers: each has a meaning or is an error, and what ddprun keeps in
-// etcd is read as it is written.
+// Arbitrary bytes as etcd's answers. Each has a meaning or is an error, and ddprun's values in etcd
+// are read as they are written.
 //
-// Input: one byte, the request; then the body. An 'h' instead: the whole answer, over HTTP.
+// Input: one byte, the request; then the body. If the byte is 'h', the whole answer over HTTP.
 #include <array>
 #include <chrono>
 #include <cstddef>

@@ -11,7 +11,7 @@
 
 namespace ddprun::fuzz {
 
-/// `bytes`, cut after each `size`.
+/// `bytes`, cut into pieces of `size`.
 inline std::vector<std::string_view> pieces_of(std::string_view bytes, std::size_t size) {
   std::vector<std::string_view> pieces;
   for (std::size_t at = 0; at < bytes.size(); at += size) pieces.push_back(bytes.substr(at, size));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The entries of a FileStore's file, without its header: a decoded entry encodes to the same bytes,
-// and one that is cut is incomplete.
+// The entries of a FileStore's file, without its header. A decoded entry encodes to the same bytes,
+// and a cut entry is incomplete.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>

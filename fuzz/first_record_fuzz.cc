@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The first bytes that a master, or an agent, of a job with a secret gets: who does not know it
-// proves nothing, gets a bounded answer, and is read no further than a bound, however its bytes are
-// cut.
+// The first bytes that a master, or an agent, of a job with a secret gets. A peer that does not
+// know it proves nothing, gets a bounded answer, and is read no further than a bound, however its
+// bytes are cut.
 //
 // Input: one byte, the size of a piece less one, then the stream. Some begin as an agent's do.
 #include <cstddef>

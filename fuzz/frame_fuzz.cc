@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bytes that a peer sends for messages between ranks: FrameReader decodes the same however they
-// are cut, puts data where it was requested, and always has room for more.
+// A peer's bytes for messages between ranks. However they are cut, FrameReader decodes the same,
+// puts data where it was requested, and always has room for more.
 //
 // Input: one byte, the size of a piece less one, then the stream.
 #include <algorithm>

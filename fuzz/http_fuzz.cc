@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arbitrary bytes from one who asks a job's page: who has no token gets nothing but the refusal,
-// and each connection ends.
+// Arbitrary bytes from a visitor of a job's page. A visitor without the token gets only the
+// refusal, and each connection ends.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -24,15 +24,15 @@ using boost::asio::local::stream_protocol;
 using boost::system::error_code;
 using fuzz::require;
 
-constexpr std::size_t kMostBytes = 60'000;  // that a socket takes at once
+constexpr std::size_t kMostBytes = 60'000;  // a socket takes so many at once
 constexpr std::string_view kToken = "0123456789abcdef";
 
-/// A server of one page.
+/// A server with one page.
 class Page {
  public:
   Page() { require(server_.listen(path_).has_value(), "it listens"); }
 
-  /// What comes for `bytes`, until the connection ends.
+  /// Sends `bytes`; returns the answer, until the connection ends.
   std::string get(std::string_view bytes) {
     has_admitted_ = false;
     stream_protocol::socket visitor(io_);

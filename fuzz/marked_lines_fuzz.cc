@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arbitrary bytes as stderr of a remote ddprun, and as its workers' output there: workers' bytes
-// arrive as they were written, none is taken for ddprun's line, and cuts change nothing.
+// Arbitrary bytes as stderr of a remote ddprun, and as its workers' output there. Workers' bytes
+// arrive as written, none is taken for ddprun's line, and cuts change nothing.
 //
 // Input: one byte, the size of a piece less one, then the bytes.
 #include <cstddef>
@@ -45,7 +45,7 @@ void check_stream(std::string_view stream, std::size_t piece) {
   }
 }
 
-/// Workers' bytes, and a line of ddprun between two of them.
+/// Checks workers' bytes with a line of ddprun between two of them.
 void check_workers_bytes(std::string_view bytes, std::size_t piece) {
   require(has_marks(bytes) == (without_marks(bytes) != bytes), "bytes without marks stay");
   require(take_apart(without_marks(bytes), piece) == Taken{std::string(bytes), {}},

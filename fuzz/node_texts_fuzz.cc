@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arbitrary text as what other nodes, helpers and workers say to an agent: what is read of it keeps
-// to its bounds, can be printed, and stays the same when it is sent on. The first byte selects the
-// reader.
+// Arbitrary text as sent by other nodes, helpers and workers to an agent. The parsed values keep to
+// their bounds, can be printed, and stay the same when sent on. The first byte selects the reader.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arbitrary bytes as the order that an agent on another host gets: an order is bounded, and is read
+// Arbitrary bytes as the order that an agent on another host gets. An order is bounded, and is read
 // as it is written.
 //
-// Input: one byte, then a first line ('h'), what follows name and version there ('l'), or a body.
+// Input: one byte, then a first line ('h'), its part after name and version ('l'), or a body.
 #include <cstddef>
 #include <cstdint>
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arbitrary bytes as a worker's output: lines and the tail of stderr do not depend on how the bytes
-// are cut, no byte is lost, and what is printed of it is safe for a terminal.
+// Arbitrary bytes as a worker's output. Lines and the tail of stderr do not depend on how the bytes
+// are cut, no byte is lost, and the printed text is safe for a terminal.
 //
 // Input: one byte, the size of a piece less one, then the stream.
 #include <algorithm>

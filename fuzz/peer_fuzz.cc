@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The frames that another rank sends about messages: whatever they are, CpuPeer writes only where a
-// receive of this rank says, and completes each message once.
+// The frames that another rank sends about messages. Whatever they are, CpuPeer writes only where a
+// receive of this rank allows, and completes each message once.
 //
-// Input: the number of this rank's messages, modulo 8; for each a byte whose bits are: sends, its
+// Input: the number of this rank's messages, modulo 8; for each a byte with bits for: sends, its
 // length, its tag; then the stream of the other rank, after its hello.
 #include <algorithm>
 #include <array>
@@ -30,10 +30,10 @@ using ddprun::fuzz::feed;
 using ddprun::fuzz::pieces_of;
 using ddprun::fuzz::require;
 
-constexpr std::size_t kRead = 4096;                                 // what is read at once
+constexpr std::size_t kRead = 4096;                                 // bytes per read
 constexpr std::array<std::size_t, 4> kCounts = {0, 3, 40, 20'000};  // the last is a long message
 
-/// This rank, whose connection to the other is never made: nothing that it sends is looked at.
+/// This rank. Its connection to the other is never made: its sent data is ignored.
 class Rank {
  public:
   ~Rank() { peer_.close(); }
@@ -111,7 +111,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::string_view stream(reinterpret_cast<const char*>(data), size);
   stream.remove_prefix(1 + messages);
   for (const std::string_view next : pieces_of(stream, kRead)) {
-    if (rank.has_failed() || !feed(reader, next, kRead)) break;  // what follows is not read
+    if (rank.has_failed() || !feed(reader, next, kRead)) break;  // nothing after that is read
   }
   rank.end();
   return 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arbitrary bytes as the agents' control protocol: frames do not depend on how the bytes are cut,
+// Arbitrary bytes as the agents' control protocol. Frames do not depend on how the bytes are cut,
 // and a decoded message encodes to a frame that decodes to the same message.
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The corpora of the fuzz targets as ordinary tests.
+// Replays the corpora of the fuzz targets as ordinary tests.
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
@@ -76,7 +76,7 @@ char byte(std::string_view& rest) {
   }
 }
 
-/// The bytes of an input whose name is removed: fuzz/corpus.py has the notation.
+/// The bytes of an input without its name; fuzz/corpus.py describes the notation.
 std::string input_of(std::string_view rest) {
   std::string input;
   while (remove(rest, " '")) {
@@ -89,7 +89,7 @@ std::string input_of(std::string_view rest) {
   return input;
 }
 
-/// A finding ends the process and is named on stderr.
+/// Runs a target on its corpus. A finding ends the process and is named on stderr.
 void replay(const std::string& name, Target target) {
   std::ifstream corpus(ddprun::tests::source_path("fuzz/corpora/" + name + ".txt"));
   int replayed = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Agents that say anything, in any order, on any connection: the master acts on connections that
-// there are, its deadline moves on, and a job that is over is told to all.
+// Agents that send anything, in any order, on any connection. The master acts only on existing
+// connections, its deadline advances, and it reports the end of the job to all.
 //
-// Input: pieces, each one byte for what happens and five for its values.
+// Input: pieces, each one byte for an event and five for its values.
 #include <array>
 #include <chrono>
 #include <cstddef>
@@ -26,7 +26,7 @@ using Values = std::array<std::uint8_t, 5>;
 
 constexpr int kNodes = 3;
 
-/// Small numbers, also negative ones, and now and then one that is far away.
+/// Small numbers, also negative ones, and some large ones.
 int number(std::uint8_t value) {
   if (value >= 250) return (1 << 30) + value;
   return value % 16 - 2;
@@ -103,7 +103,7 @@ Message message_of(std::uint8_t kind, const Values& values) {
   }
 }
 
-/// A master, and the connections that it has.
+/// A master, and its connections.
 class Master {
  public:
   Master() : sessions_(options()) {}

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arbitrary bytes as a store's replies to a worker: each call returns, with what came or with an
-// error after which the connection is used no more.
+// Arbitrary bytes as a store's replies to a worker. Each call returns, with received data or with
+// an error after which the connection is no longer used.
 //
-// Input: one byte, how many calls and which is the first; then the replies, after the greeting's.
+// Input: one byte for how many calls and the first of them; then the replies, after the greeting's.
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -24,10 +24,10 @@ using namespace ddprun;
 using fuzz::require;
 using std::chrono::seconds;
 
-constexpr std::size_t kMostBytes = 60'000;  // that a socket takes at once
+constexpr std::size_t kMostBytes = 60'000;  // a socket takes so many at once
 
-/// A store of this process, which answers each client in the same way: one thread for all inputs,
-/// as starting one takes longer than most of them.
+/// A store in this process that answers each client in the same way. One thread serves all inputs,
+/// because starting one takes longer than most inputs.
 class Door {
  public:
   Door() : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -82,7 +82,7 @@ bool is_good(const Result<T>& result, std::size_t most) {
   return true;
 }
 
-/// Whether the connection can be used further.
+/// Makes a call; returns whether the connection can be used further.
 bool call(store::Client& client, unsigned which, std::size_t most) {
   switch (which % 9) {
     case 0:
@@ -110,7 +110,7 @@ bool call(store::Client& client, unsigned which, std::size_t most) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
-  static Door& door = *new Door;  // for its thread, which does not end
+  static Door& door = *new Door;  // never destroyed, as its thread does not end
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
   const std::string_view replies = bytes.substr(0, kMostBytes);
   door.reply_with(replies);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arbitrary bytes from several clients of the store: replies do not depend on how the bytes are
+// Arbitrary bytes from several clients of the store. Replies do not depend on how the bytes are
 // cut, and the store keeps to its limit.
 //
 // Input: pieces, each one byte for the client (0 to 2; 3: the client of the next byte leaves), one
@@ -20,7 +20,7 @@ using ddprun::store::Limits;
 
 constexpr int kClients = 3;
 
-// Small: short inputs reach them.
+// Small limits, so that short inputs reach them.
 Limits limits() {
   Limits limits;
   limits.wire = {64, 1024, 16, 4096};

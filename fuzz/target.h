@@ -6,7 +6,7 @@
 
 namespace ddprun::fuzz {
 
-/// Ends the process if what a target claims does not hold, as libFuzzer expects it of a finding.
+/// Ends the process, as libFuzzer expects of a finding, if a target's claim does not hold.
 inline void require(bool holds, const char* claim) {
   if (holds) return;
   std::fprintf(stderr, "broken: %s\n", claim);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arbitrary frames from the other end of a tunnel: each connection that it opens and closes is
-// bounded, and its own bytes alone come through.
+// Arbitrary frames from the other end of a tunnel. The connections that it opens and closes are
+// bounded, and only its own bytes come through.
 //
 // Input: one byte, whether this end is the master's; then the stream.
 #include <cstddef>
@@ -29,7 +29,7 @@ using boost::asio::local::stream_protocol;
 using boost::system::error_code;
 using fuzz::require;
 
-constexpr std::size_t kMostBytes = 60'000;  // that a socket takes at once
+constexpr std::size_t kMostBytes = 60'000;  // a socket takes so many at once
 
 void check_frame(std::string_view body) {
   const Result<TunnelFrame> frame = decode_tunnel_frame(body);
@@ -60,7 +60,7 @@ class End {
     }
   }
 
-  /// How many bytes came out.
+  /// The number of bytes that came out.
   std::size_t passed_on() {
     std::size_t all = 0;
     for (auto& local : locals_) {

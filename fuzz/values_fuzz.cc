@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arbitrary text as the values of flags and of torchrun's variables, as files of hosts, and as what
-// the doctors of other nodes say: what is accepted is in its range. The first byte selects the
+// Arbitrary text as values of flags and of torchrun's variables, as files of hosts, and as sent by
+// the doctors of other nodes. Accepted values are in their range. The first byte selects the
 // grammar.
 #include <algorithm>
 #include <cstddef>
@@ -96,7 +96,7 @@ void check_hosts(std::string_view text) {
   }
 }
 
-/// `decode` reads what encode makes of what it has read.
+/// `decode` reads what encode makes of its result.
 template <class Decode>
 void decode_as_encoded(std::string_view text, Decode decode) {
   if (const auto read = decode(text)) {
