@@ -31,7 +31,7 @@ void run_until(boost::asio::io_context& context, Condition condition) {
 
 }  // namespace
 
-TEST_CASE("a job's result comes back on the thread of the loop, and an idle loop ends") {
+TEST_CASE("a job's result comes back on the loop's thread, and an idle loop ends") {
   boost::asio::io_context context;
   AsyncJobs jobs(context.get_executor());
   std::vector<std::string> results;
@@ -50,7 +50,7 @@ TEST_CASE("a job's result comes back on the thread of the loop, and an idle loop
   CHECK(results == std::vector<std::string>{"one", "two"});
 }
 
-TEST_CASE("a job that is stuck holds up no other one") {
+TEST_CASE("a stuck job does not hold up the other jobs") {
   boost::asio::io_context context;
   AsyncJobs jobs(context.get_executor());
   std::promise<void> go;
@@ -65,7 +65,7 @@ TEST_CASE("a job that is stuck holds up no other one") {
   CHECK(ended.back() == 0);
 }
 
-TEST_CASE("after the loop the results of all jobs come, also of those that begin then") {
+TEST_CASE("waiting after the loop delivers the results of all jobs, also of jobs begun then") {
   boost::asio::io_context context;
   AsyncJobs jobs(context.get_executor());
   int result = 0;
@@ -84,7 +84,7 @@ TEST_CASE("after the loop the results of all jobs come, also of those that begin
   CHECK(result == 3);
 }
 
-TEST_CASE("a result may destroy the jobs, and then no other one comes") {
+TEST_CASE("a result may destroy the jobs, and no further result comes") {
   boost::asio::io_context context;
   auto jobs = std::make_unique<AsyncJobs>(context.get_executor());
   int results = 0;
@@ -99,7 +99,7 @@ TEST_CASE("a result may destroy the jobs, and then no other one comes") {
   CHECK(results == 1);
 }
 
-TEST_CASE("what is to be discarded is destroyed on a thread") {
+TEST_CASE("a discarded value is destroyed on a thread") {
   boost::asio::io_context context;
   AsyncJobs jobs(context.get_executor());
   std::optional<std::thread::id> destroyed_on;

@@ -28,21 +28,21 @@ TEST_CASE("JSON that nests too deep is refused before it is parsed") {
             .is_array());
 }
 
-TEST_CASE("JSON that has more values than were allowed is refused") {
+TEST_CASE("JSON with more values than allowed is refused") {
   const char* text =
       R"({"a":[1,{},"x,y"],"b":null})";  // lists and objects count, an empty one twice
   CHECK(parse_bounded<json>(text, 7).is_object());
   CHECK(parse_bounded<json>(text, 6).is_discarded());
 }
 
-TEST_CASE("what stands in texts is not counted") {
+TEST_CASE("brackets and commas in texts are not counted") {
   const std::string brackets(1'000, '[');
   for (const std::string& text : {"\"" + brackets + "\"", "\"\\\"" + brackets + ",,,\\\\\""}) {
     CHECK(parse_bounded<json>(text, 1).is_string());
   }
 }
 
-TEST_CASE("what is not JSON is none") {
+TEST_CASE("text that is not JSON is discarded") {
   for (const char* text : {"", "]]]][[[[", "\"\\", "{\"a\":1", "[1] 2", "\xff"}) {
     CHECK(parse_bounded<json>(text).is_discarded());
   }

@@ -25,7 +25,7 @@ bool wanted(const std::vector<std::pair<const char*, const char*>>& variables) {
 
 }  // namespace
 
-TEST_CASE("a file has colours only if somebody asks for them") {
+TEST_CASE("a file has colours only if a variable asks for them") {
   for (const char* name : {"NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "FORCE_COLOR"}) unsetenv(name);
   CHECK_FALSE(wanted({}));
   CHECK_FALSE(wanted({{"CLICOLOR", "1"}}));
@@ -36,7 +36,7 @@ TEST_CASE("a file has colours only if somebody asks for them") {
   CHECK_FALSE(wanted({{"FORCE_COLOR", "1"}, {"NO_COLOR", "1"}}));
 }
 
-TEST_CASE("what the command line says of colours counts before the environment") {
+TEST_CASE("the command line's choice of colours overrides the environment") {
   set_colour(Colour::always);
   CHECK(wanted({{"NO_COLOR", "1"}}));
   set_colour(Colour::never);

@@ -20,7 +20,7 @@ std::chrono::steady_clock::time_point soon() {
   return std::chrono::steady_clock::now() + 60s;
 }
 
-/// A job that is stuck until it is let go. Copies are the same job.
+/// A job that is stuck until it is released. Copies are the same job.
 class StuckJob {
  public:
   void operator()() const {
@@ -56,7 +56,7 @@ TEST_CASE("jobs run on one thread, in their order") {
   CHECK(ran_on.front() != std::this_thread::get_id());
 }
 
-TEST_CASE("signals are left to the thread that reads them") {
+TEST_CASE("the threads block signals, except those of their own errors") {
   JobThreads threads;
   sigset_t blocked;
   threads.run([&] { pthread_sigmask(SIG_SETMASK, nullptr, &blocked); });
@@ -65,7 +65,7 @@ TEST_CASE("signals are left to the thread that reads them") {
   CHECK_FALSE(sigismember(&blocked, SIGSEGV));
 }
 
-TEST_CASE("stuck jobs get company, and the others run") {
+TEST_CASE("stuck jobs cause more threads, and the others run") {
   JobThreads threads;
   std::vector<StuckJob> stuck(5);
   for (const StuckJob& job : stuck) threads.run(job);
@@ -79,7 +79,7 @@ TEST_CASE("stuck jobs get company, and the others run") {
   stuck[1].wait_until_begun();
   threads.relieve();
   for (size_t i = 2; i < 4; ++i) stuck[i].wait_until_begun();
-  threads.relieve();  // to six: more than two do not wait
+  threads.relieve();  // to six: no more than two jobs wait
   stuck[4].wait_until_begun();
   for (const StuckJob& job : stuck) job.let_go();
   REQUIRE(threads.wait_until_idle(soon()));
@@ -87,7 +87,7 @@ TEST_CASE("stuck jobs get company, and the others run") {
   CHECK_FALSE(threads.is_behind());
 }
 
-TEST_CASE("a job that is stuck is left behind, and those that have not begun are dropped") {
+TEST_CASE("a stuck job is left behind, and jobs that have not begun are dropped") {
   const StuckJob stuck;
   std::promise<void> ended;
   const auto dropped = std::make_shared<int>();

@@ -11,7 +11,7 @@
 
 using namespace ddprun;
 
-TEST_CASE("of many lines the first are written, and then how many more there were") {
+TEST_CASE("the first lines are written, and then the number of further lines") {
   boost::asio::io_context io;
   std::vector<std::string> written;
   log::set_writer([&](std::string_view line) { written.emplace_back(line); });

@@ -8,7 +8,7 @@
 
 using namespace ddprun;
 
-TEST_CASE("a line with text of another host cannot steer the terminal") {
+TEST_CASE("a line with text from another host cannot control the terminal") {
   std::string written;
   log::set_writer([&](std::string_view line) { written += line; });
   log::info("refused evil\x1b]0;owned\x07 and \xc2\x9b[2J, gpu-\xc3\xa4\nsecond");
@@ -17,7 +17,7 @@ TEST_CASE("a line with text of another host cannot steer the terminal") {
         "ddprun: refused evil\\x1b]0;owned\\x07 and \\xc2\\x9b[2J, gpu-\xc3\xa4\n        second\n");
 }
 
-TEST_CASE("with several nodes a line says who says it, and with a time when") {
+TEST_CASE("a line shows its host if there are several nodes, and its time if wanted") {
   using namespace std::chrono;
   const auto at = system_clock::time_point(milliseconds(1'795'456'310'007));
   CHECK(log::text_line({log::Level::info, "gpu-07", "one\ntwo", at}, false) ==
@@ -28,7 +28,7 @@ TEST_CASE("with several nodes a line says who says it, and with a time when") {
         "ddprun: [evil\\x1b[2J] one\n");
 }
 
-TEST_CASE("as JSON a message is one line, whatever is in it") {
+TEST_CASE("a JSON message is one line, whatever it contains") {
   using namespace std::chrono;
   const auto at = system_clock::time_point(milliseconds(-1));
   CHECK(log::json_line({log::Level::error, "a", "x\n\"\x1b\xff", at}) ==
@@ -37,7 +37,7 @@ TEST_CASE("as JSON a message is one line, whatever is in it") {
   CHECK_FALSE(tests::contains(log::json_line({log::Level::info, "", "x", at}), "host"));
 }
 
-TEST_CASE("what is relayed arrives as it was said, with its level") {
+TEST_CASE("a relayed message arrives unchanged, with its level") {
   const auto line = log::decode_relayed([] {
     std::string text = log::relayed_line({log::Level::warning, "a", "one\n two\x1f\x1e", {}});
     CHECK(text.find('\n') == text.size() - 1);

@@ -17,7 +17,7 @@ using namespace ddprun;
 
 namespace {
 
-/// The lines of /proc/self/smaps about the mapping that has this address.
+/// The lines of /proc/self/smaps about the mapping at this address.
 std::string mapping_of(const void* address) {
   std::ifstream maps("/proc/self/smaps");
   std::ostringstream start;
@@ -36,14 +36,14 @@ std::string mapping_of(const void* address) {
 
 }  // namespace
 
-TEST_CASE("a secret is in memory that no core dump has") {
+TEST_CASE("a secret's memory is not in core dumps") {
   const Secret secret("0123456789");
   CHECK(secret.view() == "0123456789");
   const std::string mapping = mapping_of(secret.view().data());
   CHECK(mapping.find(" dd ") != std::string::npos);  // "do not include area into core dump"
 }
 
-TEST_CASE("a process that has had a secret leaves no core dump, and one that has none does") {
+TEST_CASE("a process that has had a secret leaves no core dump; without one it does") {
   const pid_t child = fork();
   REQUIRE(child >= 0);
   if (child == 0) {
@@ -63,7 +63,7 @@ TEST_CASE("a process that has had a secret leaves no core dump, and one that has
   CHECK(status == 0);
 }
 
-TEST_CASE("a secret that is moved is in one place") {
+TEST_CASE("a moved secret is in one place") {
   Secret first("abc");
   Secret second(std::move(first));
   CHECK(second.view() == "abc");
@@ -72,7 +72,7 @@ TEST_CASE("a secret that is moved is in one place") {
   CHECK(second.view().empty());
 }
 
-TEST_CASE("a secret that one process overwrites is gone in the one that it was forked from") {
+TEST_CASE("a secret that a forked process overwrites is gone in its parent, too") {
   Secret secret("abc");
   const pid_t child = fork();
   REQUIRE(child >= 0);
@@ -84,7 +84,7 @@ TEST_CASE("a secret that one process overwrites is gone in the one that it was f
   CHECK(secret.view() == std::string_view("\0\0\0", 3));
 }
 
-TEST_CASE("a variable that is taken is gone from the environment, and from its memory") {
+TEST_CASE("a taken variable is gone from the environment and from its memory") {
   char variable[] = "DDPRUN_TEST_TAKEN=value";
   REQUIRE(putenv(variable) == 0);
   const Secret taken = take_variable("DDPRUN_TEST_TAKEN");

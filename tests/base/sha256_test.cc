@@ -6,14 +6,14 @@
 namespace ddprun {
 namespace {
 
-TEST_CASE("SHA-256 gives what its standard says, for texts of each length around a block") {
+TEST_CASE("SHA-256 gives the standard's digests, for texts of each length around a block") {
   CHECK(sha256("") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
   CHECK(sha256("abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   CHECK(sha256("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq") ==
         "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
   CHECK(sha256(std::string(1'000'000, 'a')) ==
         "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
-  // Each digest again, as lines of one text: `for n in $(seq 50 130); do printf %${n}s | ...`.
+  // Digests of many lengths, a line each: `for n in $(seq 50 130); do printf %${n}s | ...`.
   std::string all;
   for (size_t length = 50; length <= 130; ++length) all += sha256(std::string(length, ' ')) + "\n";
   CHECK(sha256(all) == "a662354da6d809e2ba2a4af592db453bfa748523649e43421a24494233abe6e7");

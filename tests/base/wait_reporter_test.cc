@@ -7,7 +7,7 @@
 
 using ddprun::WaitReporter;
 
-TEST_CASE("a wait that has ended is not reported, though its time had come before") {
+TEST_CASE("a wait that has ended is not reported, even if its time had come before") {
   boost::asio::io_context io;
   const std::chrono::seconds at_once(0);
   WaitReporter one(io.get_executor(), at_once);
