@@ -17,7 +17,7 @@ using Strings = std::vector<std::string>;
 
 namespace {
 
-/// A root directory with the files a driver would show.
+/// A root directory with the files that a driver would show.
 class Machine {
  public:
   Machine() {
@@ -44,7 +44,7 @@ class Machine {
     for (const std::string& name : names) std::ofstream(root_ + "/dev/" + name).put('\n');
     return *this;
   }
-  /// GPU number i is at 0000:0i:00.0, next to the i-th of these NUMA nodes.
+  /// GPU number i is at 0000:0i:00.0, closest to the i-th of these NUMA nodes.
   Machine& with_nodes_of_gpus(const std::vector<int>& nodes) {
     for (size_t i = 0; i < nodes.size(); ++i) {
       const std::string folder =
@@ -55,7 +55,7 @@ class Machine {
     return *this;
   }
   std::vector<int> nodes_of(const Strings& gpus, const std::string& nvml = "/no/such.so") const {
-    std::vector<int> nodes;  // -1: not known
+    std::vector<int> nodes;  // -1: unknown
     for (const auto& node : numa_nodes(gpus, root_, nvml)) nodes.push_back(node.value_or(-1));
     return nodes;
   }
@@ -71,7 +71,7 @@ Strings visible(const char* list) {
   return parse_visible_devices(list).names;
 }
 
-/// The GPUs that the fake of NVML (fake_nvml.cc) reports: a word for each.
+/// Sets the GPUs that the fake of NVML (fake_nvml.cc) reports: a word for each.
 void nvml_reports(const char* gpus) {
   setenv("FAKE_NVML", gpus, 1);
 }
@@ -95,7 +95,7 @@ TEST_CASE("a list of visible devices ends where CUDA stops reading it") {
   CHECK(parse_visible_devices("4,3,two,one").problem == "'two' names no GPU");
 }
 
-TEST_CASE("of a list that names a GPU twice CUDA takes none") {
+TEST_CASE("CUDA accepts no GPU of a list that names one twice") {
   for (const char* list : {"0,0", "0,1,2,1", "1,01", "GPU-5a,GPU-5a"}) {
     INFO(list);
     CHECK(visible(list).empty());

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A fake of libnvidia-ml.so.1: FAKE_NVML in the environment holds one word for each GPU: "gpu",
-// "denied" (may not be opened), "mig" (three instance slots, the middle one free), or of its
-// health: "lost", "pending", "worn", "ecc", "full" and "unlinked", as ddprun doctor calls it,
-// "hot", and "busy", which is well. The word "broken" alone makes initialisation fail, as it does
-// beside a driver of another version. Where FAKE_NVML_GATE names a FIFO, uses are told once
-// somebody has opened it.
+// A fake of libnvidia-ml.so.1. FAKE_NVML in the environment has one word for each GPU: "gpu",
+// "denied" (may not be opened), "mig" (three instance slots, the middle one free), or a word about
+// its health: "lost", "pending", "worn", "ecc", "full" and "unlinked", as ddprun doctor names them,
+// "hot", or "busy", which is healthy. The word "broken" alone makes initialisation fail, as with a
+// driver of another version. If FAKE_NVML_GATE names a FIFO, uses are reported when somebody has
+// opened it.
 
 #include <cstdio>
 #include <cstdlib>
@@ -149,7 +149,7 @@ int nvmlDeviceGetHandleByUUID(const char* uuid, void** handle) {
   return kNotFound;
 }
 
-/// Those of a MIG instance are not known.
+/// The rates of a MIG instance are unknown.
 int nvmlDeviceGetUtilizationRates(void* handle, unsigned percent[2]) {
   if (const char* gate = std::getenv("FAKE_NVML_GATE")) close(open(gate, O_RDONLY));
   if (as_device(handle).uuid.starts_with("MIG-")) return kNotSupported;

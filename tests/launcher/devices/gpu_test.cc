@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A folder in which there is a driver, as the kernel shows it.
+/// A folder that contains a driver, as the kernel shows it.
 class DriverRoot {
  public:
   DriverRoot() {
@@ -34,7 +34,7 @@ void append(const std::string& file, const std::string& text) {
   std::ofstream(file, std::ios::app) << text;
 }
 
-/// A watch that knows of no record written before, as of pids of this namespace.
+/// A log, whose earlier records a watch ignores, with pids of this namespace.
 struct WatchedLog {
   DriverRoot root;
   std::string kmsg = root.path() + "/kmsg";
@@ -50,14 +50,14 @@ constexpr const char* kOwnError =
 
 }  // namespace
 
-TEST_CASE("GPUs: what NVML says of their use, by name") {
+TEST_CASE("GPUs: NVML's figures of their use, by name") {
   const DriverRoot root;
   setenv("FAKE_NVML", "gpu busy hot mig denied", 1);
   GpuReader reader(fake_nvml_path(), root.path());
   const auto uses = reader.read({"0", "1", "GPU-2", "MIG-3-0", "4", "7", "GPU-9", ""});
   CHECK(uses.size() == 4);
   CHECK(uses.at("0").busy == 0.0);
-  CHECK(uses.at("0").slowed.empty());  // its power limit is no fault
+  CHECK(uses.at("0").slowed.empty());  // its power limit is not a fault
   CHECK(uses.at("1").busy == 0.97);
   CHECK(uses.at("1").watts == 512.5);
   CHECK(uses.at("1").memory_total == 80ull << 30);
@@ -69,7 +69,7 @@ TEST_CASE("GPUs: what NVML says of their use, by name") {
   unsetenv("FAKE_NVML");
 }
 
-TEST_CASE("GPUs: the errors that the driver writes into the kernel's log") {
+TEST_CASE("GPUs: errors that the driver writes into the kernel's log are parsed") {
   const auto own = parse_gpu_error(kOwnError);
   REQUIRE(own);
   CHECK((own->gpu == "0000:3b:00" && own->xid == 31 && own->pid == 4711 && !own->of_gpu));
@@ -83,7 +83,7 @@ TEST_CASE("GPUs: the errors that the driver writes into the kernel's log") {
   CHECK(!parse_gpu_error("4,2,10"));
 }
 
-TEST_CASE("GPUs: an error is the cause of its process's end, and one of the GPU of any") {
+TEST_CASE("GPUs: an error causes its process's end, a fault of the GPU that of any process") {
   const WatchedLog log;
   GpuErrorWatch watch(log.kmsg, log.root.path());
   CHECK(watch.cause(4711).empty());
@@ -95,8 +95,7 @@ TEST_CASE("GPUs: an error is the cause of its process's end, and one of the GPU 
   CHECK(watch.cause(4712).starts_with("GPU 0000:5e:00: Xid 79 (the GPU fell off the bus)"));
 }
 
-TEST_CASE(
-    "GPUs: of several errors of a process the first tells why, or that of its GPU before it") {
+TEST_CASE("GPUs: the first error of a process is the cause, or an earlier one of its GPU") {
   const std::string assertion =
       "4,3,11,-;NVRM: Xid (PCI:0000:3b:00): 43, pid=4711, name=python, Ch 8\n";
   const std::string memory = "4,3,11,-;NVRM: Xid (PCI:0000:3b:00): 48, pid='<unknown>', DBE\n";
@@ -105,7 +104,7 @@ TEST_CASE(
     GpuErrorWatch watch(log.kmsg, log.root.path());
     for (const std::string& record : records) {
       append(log.kmsg, record);
-      watch.cause(1);  // each read of the kernel's log is one record, but not of a file
+      watch.cause(1);  // a read of the kernel's log returns one record, but not of a file
     }
     return watch.cause(4711);
   };
@@ -120,7 +119,7 @@ TEST_CASE(
   CHECK(contains(cause_after({other, assertion}), "Xid 43 "));
 }
 
-TEST_CASE("GPUs: what is repaired, or only goes with another error, is the cause of no end") {
+TEST_CASE("GPUs: an error that was repaired, or only accompanies another, causes no end") {
   const WatchedLog log;
   GpuErrorWatch watch(log.kmsg, log.root.path());
   for (const char* text :
@@ -135,7 +134,7 @@ TEST_CASE("GPUs: what is repaired, or only goes with another error, is the cause
   CHECK(contains(watch.cause(4711), "Xid 145 (an error of NVLink)"));
 }
 
-TEST_CASE("GPUs: pids of another namespace name no process") {
+TEST_CASE("GPUs: pids of another namespace match no process") {
   const WatchedLog log;
   GpuErrorWatch watch(log.kmsg, "/nowhere");
   append(log.kmsg, kOwnError);

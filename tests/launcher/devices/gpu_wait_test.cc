@@ -14,7 +14,7 @@ namespace {
 constexpr std::uint64_t kTop = 0x7ffc'0000'8100;
 constexpr std::size_t kBlocks = 128;
 
-/// Of a stack that is seen from 32 KiB below its top.
+/// A wait with a stack from 32 KiB below its top.
 GpuWait wait_of_thread(pid_t tid, double cpu) {
   GpuWait wait;
   wait.tid = tid;
@@ -27,7 +27,7 @@ GpuWait wait_of_thread(pid_t tid, double cpu) {
   return wait;
 }
 
-/// As the next look sees it if nothing has happened.
+/// The next sample if nothing has happened.
 GpuWait next_of(const GpuWait& before, double cpu) {
   GpuWait next = before;
   next.before = before.after;
@@ -36,7 +36,7 @@ GpuWait next_of(const GpuWait& before, double cpu) {
   return next;
 }
 
-/// The block with this address.
+/// The block at this address.
 char& block_at(GpuWait& wait, std::uint64_t address) {
   return wait.blocks[(address - wait.begin) / kStackBlock * 8];
 }
@@ -67,7 +67,7 @@ TEST_CASE("a thread that has slept, called something else or returned is in anot
     now.top += 64'000;
     now.begin += 64'000 / kStackBlock * kStackBlock;
   }
-  SECTION("is another one") {
+  SECTION("is another thread") {
     now.tid = 12;
   }
   SECTION("has no stack that could be read") {
@@ -79,12 +79,12 @@ TEST_CASE("a thread that has slept, called something else or returned is in anot
   CHECK_FALSE(is_same_wait(before, now));
 }
 
-TEST_CASE("a thread that was stopped in order to read its stack has not slept by that") {
+TEST_CASE("stopping a thread to read its stack does not count as its sleep") {
   const std::vector<GpuWait> before = {wait_of_thread(11, 1)};
   std::vector<GpuWait> now = {next_of(before[0], 2), wait_of_thread(12, 1)};
   now[0].before += 2;
   CHECK_FALSE(is_same_wait(before[0], now[0]));
-  CHECK_FALSE(is_same_wait(before[0], without_stops(before, now, 1)[0]));  // one is its own
+  CHECK_FALSE(is_same_wait(before[0], without_stops(before, now, 1)[0]));  // one sleep is its own
   now = without_stops(before, now, 2);
   CHECK(is_same_wait(before[0], now[0]));
   block_at(now[0], kTop - 12'000) = 'x';
@@ -99,7 +99,7 @@ TEST_CASE("blocks of a stack are compared by their addresses") {
   now.begin += 2 * kStackBlock;
   now.blocks.erase(0, 16);
   CHECK(is_same_wait(before, now));
-  now.begin += kStackBlock;  // the changed one is another one now, but still near the top
+  now.begin += kStackBlock;  // another block differs now, but still near the top
   CHECK(is_same_wait(before, now));
   now.begin += 16 * kStackBlock;
   CHECK_FALSE(is_same_wait(before, now));
@@ -111,7 +111,7 @@ std::string bytes_of(std::uint64_t word) {
   return bytes;
 }
 
-TEST_CASE("whose code runs is told by where it is, and by who has called the C library") {
+TEST_CASE("running code belongs to its mapping's owner, or to the caller of the C library") {
   std::vector<Mapping> mappings;
   for (const char* line :
        {"1000-2000 r-xp 00000000 08:01 5   /home/me/train",
@@ -141,7 +141,7 @@ TEST_CASE("whose code runs is told by where it is, and by who has called the C l
   CHECK(running_code(mappings, 0x9234, "") == Code::none);
 }
 
-TEST_CASE("the CPU time of threads that wait for a GPU is none of their process's progress") {
+TEST_CASE("the CPU time of threads that wait for a GPU is not progress of their process") {
   ProcessUse before{.pid = 5, .cpu_seconds = 50, .waits = {wait_of_thread(11, 8)}};
   before.waits[0].process_seconds = 10;
   ProcessUse now = before;
@@ -162,7 +162,7 @@ TEST_CASE("the CPU time of threads that wait for a GPU is none of their process'
   CHECK_FALSE(change_of({before}, {now}, 10).cpu);
   now.waits[0].before += 1;
   CHECK(change_of({before}, {now}, 10).cpu);
-  before.waits = {before.waits[1]};  // NCCL moves data while the program sleeps until it has
+  before.waits = {before.waits[1]};  // NCCL moves data while the program sleeps
   now.waits = {now.waits[1]};
   CHECK(change_of({before}, {now}, 10).cpu);
   now.waits.clear();

@@ -48,7 +48,7 @@ TEST_CASE("the end of the input is SIGTERM, and nothing else for a while") {
   CHECK(input.read(true).empty());
 }
 
-TEST_CASE("silence is SIGTERM, and after as long again once more") {
+TEST_CASE("silence is SIGTERM, and a second SIGTERM after as long again") {
   Pipe pipe;
   ControlInput input(std::move(pipe.out), std::chrono::milliseconds(0));
   for (int i = 0; i < 2; ++i) {

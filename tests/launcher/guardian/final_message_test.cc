@@ -11,7 +11,7 @@
 namespace ddprun::launcher {
 namespace {
 
-/// Where the message goes to.
+/// The receiver of the message.
 struct Master {
   Fd port{socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
   sockaddr_in address = {};
@@ -38,7 +38,7 @@ struct Master {
   }
 };
 
-/// Sends it; whether it was composed.
+/// Sends it; returns whether it was composed.
 bool send(const FinalMessage& message) {
   bool composed = false;
   message.send(
@@ -51,7 +51,7 @@ bool send(const FinalMessage& message) {
   return composed;
 }
 
-TEST_CASE("the final message is the one that was set last; cleared or too long it is none") {
+TEST_CASE("the final message is the one set last; a cleared or too long one is not sent") {
   const Master master;
   static FinalMessage message;  // zeros
   CHECK_FALSE(send(message));

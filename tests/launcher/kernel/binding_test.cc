@@ -27,7 +27,7 @@ std::vector<int> numbers(int first, int last) {
   return all;
 }
 
-/// A machine as hwloc describes it: https://www.open-mpi.org/projects/hwloc, Synthetic topologies.
+/// A machine that hwloc describes: https://www.open-mpi.org/projects/hwloc, Synthetic topologies.
 Topology machine(const char* description, const std::vector<int>& allowed = numbers(0, 255)) {
   setenv("HWLOC_SYNTHETIC", description, 1);
   Topology topology = must(discover_topology(allowed));
@@ -41,7 +41,7 @@ Topology two_sockets(const std::vector<int>& allowed = numbers(0, 255)) {
   return machine("pack:2 numa:2 l3:2 core:4 pu:2(indexes=2*32:32*1)", allowed);
 }
 
-/// Workers whose GPUs are at these NUMA nodes, one each.
+/// Workers with one GPU each, at these NUMA nodes.
 Near at(const std::vector<int>& nodes) {
   Near near;
   for (const int node : nodes) {
@@ -54,7 +54,7 @@ Near no_gpus(size_t workers) {
   return Near(workers);
 }
 
-/// For each worker its CPUs and, after a colon, NUMA nodes.
+/// Each worker's CPUs and, after a colon, NUMA nodes.
 Strings bound(NumaBinding how, const Topology& topology, const Near& near) {
   Strings texts;
   for (const Binding& binding : must(bind_workers(how, topology, near))) {
@@ -121,7 +121,7 @@ TEST_CASE("cores that cannot be divided evenly go to the first workers of a node
 }
 
 TEST_CASE("workers of one node take its core complexes in turn, the largest first") {
-  const Topology cpus = two_sockets(numbers(2, 63));  // two cores of the first one have one CPU
+  const Topology cpus = two_sockets(numbers(2, 63));  // two cores of the first complex have one CPU
   CHECK(bound(NumaBinding::core_complex, cpus, at({0, 0, 0, 3})) ==
         Strings{"4-7,36-39:0", "2-3,32-35:0", "4-7,36-39:0", "24-27,56-59:3"});
 }

@@ -13,7 +13,7 @@ namespace {
 namespace fs = std::filesystem;
 using Folders = std::vector<std::string>;
 
-/// Stands in for /, with a process of pid 7.
+/// A folder in place of /, with a process of pid 7.
 struct FakeRoot {
   std::string path;
   FakeRoot() : path((fs::temp_directory_path() / "ddprun-groups-XXXXXX").string()) {
@@ -30,7 +30,7 @@ struct FakeRoot {
 
 }  // namespace
 
-TEST_CASE("control groups: of both versions, and those above") {
+TEST_CASE("control groups: both versions list a process's group and those above") {
   CHECK(control_groups("0::/job/step\n", "cpu", "/g") == Folders{"/g/job/step", "/g/job", "/g"});
   CHECK(control_groups("4:memory:/m\n3:cpu,cpuacct:/a\n", "cpu", "/g") ==
         Folders{"/g/cpu/a", "/g/cpu"});
@@ -58,7 +58,7 @@ TEST_CASE("control groups: the tightest quota of CPU time, and how often it is u
   CHECK(cpu_quota_of(7, one.path).value().throttled == 0);
 }
 
-TEST_CASE("control groups: the limit of processes that one of them, or one above, has reached") {
+TEST_CASE("control groups: the process limit that a group, or one above it, has reached") {
   const FakeRoot root;
   root.write("/proc/7/cgroup", "8:pids:/pod/1\n0::/user\n");
   CHECK_FALSE(reached_process_limit(7, root.path));
@@ -76,7 +76,7 @@ TEST_CASE("control groups: the limit of processes that one of them, or one above
   CHECK(reached_process_limit(8, root.path).value() == 4);
 }
 
-TEST_CASE("control groups: a frozen one, or one below it, of both versions") {
+TEST_CASE("control groups: a group of either version is frozen if it, or one above it, is") {
   const FakeRoot root;
   root.write("/proc/7/cgroup", "4:freezer:/docker/1\n0::/user\n");
   CHECK_FALSE(is_frozen(7, root.path));

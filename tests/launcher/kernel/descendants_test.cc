@@ -88,14 +88,14 @@ class NoDescriptors {
   std::vector<Fd> taken_;
 };
 
-/// Leaves memory in small pieces alone: less than opendir(3) takes at once.
+/// Leaves only memory in small pieces: less than opendir(3) takes at once.
 class LittleMemory {
  public:
   LittleMemory() {
     std::array<void*, 128> pieces = {};
     for (void*& piece : pieces) {
       piece = std::malloc(kSmall);
-      keep(std::malloc(kSmall));  // between the pieces, which become no larger one
+      keep(std::malloc(kSmall));  // keeps pieces apart, so that they form no larger one
     }
     getrlimit(RLIMIT_AS, &before_);
     const rlimit none = {1, before_.rlim_max};
@@ -117,7 +117,7 @@ class LittleMemory {
   void keep(void* block) { *static_cast<void**>(block) = std::exchange(last_, block); }
 
   rlimit before_ = {};
-  void* last_ = nullptr;  // a list of what was taken
+  void* last_ = nullptr;  // a list of the taken blocks
 };
 
 std::optional<Descendant> listed(pid_t pid) {
@@ -146,12 +146,12 @@ TEST_CASE("descendants in other sessions are listed") {
 TEST_CASE("descendants are found and signalled when no descriptor is left") {
   reserve_descriptors();
   const Family family;
-  for (int time = 0; time < 2; ++time) {  // the reserve is there again
+  for (int time = 0; time < 2; ++time) {  // the reserve must be there again
     bool none_left = false;
     bool found = false;
     bool sent = false;
     {
-      const NoDescriptors none;  // and no checks meanwhile: sanitizers need descriptors for them
+      const NoDescriptors none;  // no checks here: sanitizers need descriptors for them
       none_left = open("/dev/null", O_RDONLY | O_CLOEXEC) == -1;
       const auto grandchild = listed(family.grandchild());
       found = grandchild.has_value();
@@ -197,7 +197,7 @@ TEST_CASE("another process with a listed pid is not signalled") {
   CHECK(listed(family.grandchild()));
 }
 
-TEST_CASE("an ended child is no descendant, but a child") {
+TEST_CASE("an ended child is not a descendant, but a child") {
   const pid_t child = fork();
   if (child == 0) _exit(0);
   siginfo_t info = {};
@@ -244,7 +244,7 @@ TEST_CASE("pending signals are those of the thread and of the process") {
   CHECK(parse_pending_signals("") == 0);
 }
 
-TEST_CASE("a process has ended when no thread of it is left") {
+TEST_CASE("a process has ended when none of its threads is left") {
   const auto ended = [](char state, int threads) {
     return has_ended(
         {.pid = 7, .parent = 1, .group = 7, .state = state, .name = "", .threads = threads});
@@ -278,7 +278,7 @@ TEST_CASE("a process whose main thread has ended is listed and can be killed") {
 }
 #endif
 
-TEST_CASE("what keeps a killed process is said of it") {
+TEST_CASE("a killed process that stays is reported with its reason") {
   const auto with = [](const auto& change) {
     Survivor survivor;
     survivor.process = {

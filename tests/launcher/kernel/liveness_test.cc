@@ -11,7 +11,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kGrace = 1h;  // the timer itself expires once in this test
+constexpr auto kGrace = 1h;  // the timer itself expires only once in this test
 
 struct Guarded {
   std::atomic<std::uint32_t> settings = 0;
@@ -21,7 +21,7 @@ struct Guarded {
 
   Guarded() { must(timer.open(settings)); }
 
-  /// The agent sets the timer, which expires.
+  /// Sets the timer as the agent does, and lets it expire.
   void expire() {
     timer.set(BootClock::now(), kGrace);
     pollfd expired = {timer.fd(), POLLIN, 0};
@@ -34,8 +34,7 @@ struct Guarded {
   }
 };
 
-TEST_CASE(
-    "an agent that does not set its timer within the grace is unresponsive, which is said once") {
+TEST_CASE("an agent that does not set its timer within the grace is unresponsive, reported once") {
   Guarded agent;
   CHECK_FALSE(agent.is_unresponsive());
   agent.expire();
@@ -46,7 +45,7 @@ TEST_CASE(
   CHECK_FALSE(agent.is_unresponsive());
 }
 
-TEST_CASE("an agent that sets or clears its timer within the grace is none") {
+TEST_CASE("an agent that sets or clears its timer within the grace is responsive") {
   Guarded agent;
   agent.expire();
   CHECK_FALSE(agent.is_unresponsive());
@@ -59,11 +58,11 @@ TEST_CASE("an agent that sets or clears its timer within the grace is none") {
   CHECK(agent.watch.timeout() == -1);
 }
 
-TEST_CASE("a timer that was set within the grace and has expired since has a grace of its own") {
+TEST_CASE("a timer that was set within the grace, and has expired since, has a new grace") {
   Guarded agent;
   agent.expire();
   CHECK_FALSE(agent.is_unresponsive());
-  agent.expire();  // as when the host was suspended again
+  agent.expire();  // as if the host was suspended again
   CHECK_FALSE(agent.is_unresponsive_after(kGrace));
   CHECK_FALSE(agent.is_unresponsive());
   CHECK(agent.is_unresponsive_after(kGrace));

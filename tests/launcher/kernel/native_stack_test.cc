@@ -15,7 +15,7 @@
 
 namespace ddprun::launcher {
 
-// Names that no compiler shortens, and calls that none joins.
+// No compiler shortens these names, or joins these calls.
 [[gnu::noinline]] void innermost_of_test() {
   for (;;) pause();
 }
@@ -48,10 +48,10 @@ class Waiter {
     waitpid(std::exchange(pid_, 0), nullptr, 0);
   }
 
-  /// It was reaped.
+  /// Call when it was reaped.
   void forget() { pid_ = 0; }
 
-  /// The test program ends a test that hangs here.
+  /// If this hangs, the test program ends the test.
   void wait_for_state(char state) const {
     const auto is_there = [this, state] {
       const ProcessSample sample = sample_process(pid_);
@@ -71,12 +71,12 @@ void block_child_signal() {
   sigprocmask(SIG_BLOCK, &child, nullptr);
 }
 
-TEST_CASE("the calls of another process are read, the innermost first, and it waits on") {
+TEST_CASE("the calls of another process are read, the innermost first, and it keeps waiting") {
   block_child_signal();
   const Waiter waiter;
   auto stacks = NativeStacks::load();
   if (stacks.has_error() && stacks.error().code == Errc::usage) return;  // no libdw here
-  for (const char* time : {"first", "again"}) {  // names come from its memory then
+  for (const char* time : {"first", "again"}) {  // the second time, names come from the cache
     CAPTURE(time);
     const std::vector<NativeCall> calls = must(stacks->read(waiter.pid()));
     const auto place = [&calls](std::string_view name) {
@@ -115,7 +115,7 @@ TEST_CASE("names of functions are shown without parameters and arguments of temp
   for (const auto& [name, short_name] : names) CHECK(short_function_name(name) == short_name);
 }
 
-TEST_CASE("a process that has ended has no calls, and a library that is missing is named") {
+TEST_CASE("a process that has ended has no calls, and a missing library is named") {
   block_child_signal();
   Waiter waiter;
   const pid_t pid = waiter.pid();
@@ -129,7 +129,7 @@ TEST_CASE("a process that has ended has no calls, and a library that is missing 
   CHECK(NativeStacks::load("libc.so.6").error().code == Errc::system);
 }
 
-TEST_CASE("a thread is held still, and goes on afterwards") {
+TEST_CASE("a stopped thread runs again afterwards") {
   block_child_signal();
   const Waiter waiter;
   {
@@ -141,7 +141,7 @@ TEST_CASE("a thread is held still, and goes on afterwards") {
   CHECK_FALSE(sample_process(waiter.pid()).traced);
 }
 
-TEST_CASE("one that a signal had stopped stays stopped") {
+TEST_CASE("a thread that a signal had stopped stays stopped") {
   block_child_signal();
   const Waiter waiter;
   kill(waiter.pid(), SIGSTOP);
@@ -154,7 +154,7 @@ TEST_CASE("one that a signal had stopped stays stopped") {
   waiter.wait_for_state('S');
 }
 
-TEST_CASE("a process whose tracer is killed goes on") {
+TEST_CASE("a process whose tracer is killed runs again") {
   const Waiter waiter;
   int held[2];
   REQUIRE(pipe(held) == 0);
@@ -177,7 +177,7 @@ TEST_CASE("a process whose tracer is killed goes on") {
   close(held[1]);
 }
 
-TEST_CASE("the end of one that was killed while it was held is seen when it is let go") {
+TEST_CASE("the end of a process killed while held is seen when its tracer lets it go") {
   Waiter waiter;
   int held[2], go[2];
   REQUIRE(pipe(held) == 0);
@@ -199,7 +199,7 @@ TEST_CASE("the end of one that was killed while it was held is seen when it is l
   waiter.wait_for_state('Z');
   REQUIRE(::write(go[1], &byte, 1) == 1);
   int status = 0;
-  REQUIRE(waitpid(waiter.pid(), &status, 0) == waiter.pid());  // and its tracer lives
+  REQUIRE(waitpid(waiter.pid(), &status, 0) == waiter.pid());  // while its tracer lives
   CHECK(WTERMSIG(status) == SIGKILL);
   waiter.forget();
   kill(tracer, SIGKILL);
@@ -207,10 +207,10 @@ TEST_CASE("the end of one that was killed while it was held is seen when it is l
   for (const int end : {held[0], held[1], go[0], go[1]}) close(end);
 }
 
-TEST_CASE("a signal that came while a thread was being stopped is not lost") {
+TEST_CASE("a signal that comes while a thread is being stopped is not lost") {
   for (int i = 0; i < 20; ++i) {
     Waiter waiter;
-    // One that Catch leaves alone; before, at or after the moment at which it stops.
+    // Catch leaves this signal alone. It comes before, while or after the thread stops.
     kill(waiter.pid(), SIGUSR1);
     const pid_t tracer = fork();
     if (tracer == 0) {

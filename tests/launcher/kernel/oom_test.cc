@@ -85,7 +85,7 @@ TEST_CASE("the count of kills is read from the files of both cgroup versions") {
   CHECK(!parse_oom_count(""));
 }
 
-TEST_CASE("the memory cgroup is found under v1, v2 and both, also from within a container") {
+TEST_CASE("the memory cgroup is found under v1, v2 and both, also within a container") {
   const std::string v2_mounts =
       "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n";
   CHECK(oom_count_path("0::/user.slice/job\n", v2_mounts) ==
@@ -144,7 +144,7 @@ TEST_CASE("a worker whose pid the kernel's log names ran out of memory") {
         "out of memory (this host's kernel killed it at 61.8 GiB resident)");
   CHECK(watch.cause(6, SIGKILL).empty());
   CHECK(watch.cause(5, SIGSEGV).empty());
-  CHECK(!watch.cause(5, SIGKILL).empty());  // also when asked again
+  CHECK(!watch.cause(5, SIGKILL).empty());  // also if asked again
 
   OomWatch later = host.watch();
   CHECK(later.cause(5, SIGKILL).empty());
@@ -215,7 +215,7 @@ class SmallCgroup {
 };
 
 /// The cause that an OomWatch in `cgroup` finds for a process that uses more memory than the cgroup
-/// has, or "survived" or "no way in".
+/// has; or "survived" or "no way in".
 std::string cause_of_eater(const SmallCgroup& cgroup, const std::string& kmsg) {
   std::array<int, 2> pipe_ends;
   REQUIRE(pipe(pipe_ends.data()) == 0);

@@ -36,7 +36,7 @@ class Sleeper {
 
   pid_t pid() const { return pid_; }
 
-  /// Looks until it is in `state`.
+  /// Samples until the process is in `state`.
   ProcessSample sample_in(char state) const {
     for (;;) {
       const ProcessSample sample = sample_processes({pid_}).front();
@@ -49,7 +49,7 @@ class Sleeper {
   pid_t pid_;
 };
 
-TEST_CASE("the state of a process is read, and whether a debugger has it") {
+TEST_CASE("the state of a process is read, and whether a debugger traces it") {
   const ProcessSample plain = parse_proc_status(
       "Name:\tpython3\nUmask:\t0022\nState:\tS (sleeping)\nTgid:\t41\nTracerPid:\t0\nUid:\t0\n");
   CHECK(plain.state == 'S');
@@ -85,7 +85,7 @@ TEST_CASE("numbers of the scheduler are read by their names") {
   CHECK_FALSE(parse_proc_sched("se.exec_start : x\n", "se.exec_start").has_value());
 }
 
-TEST_CASE("a process that sleeps, is stopped or has ended is seen to do so") {
+TEST_CASE("a process that sleeps, is stopped or has ended has that state") {
   const Sleeper sleeper;
   const ProcessSample asleep = sleeper.sample_in('S');
   CHECK(asleep.call == "clock_nanosleep");
@@ -97,7 +97,7 @@ TEST_CASE("a process that sleeps, is stopped or has ended is seen to do so") {
   CHECK(sample_process(sleeper.pid()).state == 'Z');
 }
 
-TEST_CASE("how long a process stands still grows, up to its age") {
+TEST_CASE("the time that a process stands still grows, up to its age") {
   timespec began{}, now{};
   clock_gettime(CLOCK_BOOTTIME, &began);
   const Sleeper sleeper;
@@ -106,10 +106,10 @@ TEST_CASE("how long a process stands still grows, up to its age") {
   while ((sample = sleeper.sample_in('S')).still.value_or(0ms) < 50ms) usleep(1'000);
   clock_gettime(CLOCK_BOOTTIME, &now);
   const auto age = 1'000 * (now.tv_sec - began.tv_sec) + (now.tv_nsec - began.tv_nsec) / 1'000'000;
-  CHECK(sample.still->count() <= age + 20);  // a start is known to 10 ms
+  CHECK(sample.still->count() <= age + 20);  // its start is known to 10 ms
 }
 
-TEST_CASE("where a process ran last, and when it started, is read from its numbers") {
+TEST_CASE("the CPU on which a process ran last, and its start, are parsed") {
   const auto run = parse_last_run(
       "17421 (a ) b) S 17410 17410 5232 0 -1 4194304 2863 6627 2 0 2 2 4 2 20 0 1 0 6189978 "
       "16961536 3344 18446744073709551615 93883433869312 93883433869653 140736014873200 0 0 0 0 "
@@ -121,7 +121,7 @@ TEST_CASE("where a process ran last, and when it started, is read from its numbe
   CHECK_FALSE(parse_last_run("17421 (a) S 17410"));
 }
 
-TEST_CASE("a process has not run since it did on the clock of its CPU, which is no other's") {
+TEST_CASE("the time still is measured on the clock of the process's CPU, within its age") {
   const LastRun run = {.cpu = 1, .when = 5'000, .started = 100'000};
   CHECK(time_still(run, 5'250.9, 200'000) == 250ms);
   CHECK(time_still(run, 4'000, 200'000) == 0ms);
@@ -129,7 +129,7 @@ TEST_CASE("a process has not run since it did on the clock of its CPU, which is 
   CHECK(time_still(run, 905'000, 99'990) == 0ms);
 }
 
-TEST_CASE("each CPU's clock is read on it, and a CPU that is not ours has none") {
+TEST_CASE("each CPU's clock is read on it; a CPU that is not ours has none") {
   if (!last_run_of_this_thread()) return;
   const std::vector<int> allowed = allowed_cpus();
   const int missing = 100'000;

@@ -18,7 +18,7 @@ namespace {
 
 using tests::contains;
 
-/// From here on this process may not read another's memory.
+/// Denies this process to read another's memory from now on.
 bool filter_memory_reads() {
   sock_filter program[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),

@@ -13,7 +13,7 @@ std::string plain(std::string_view bytes) {
   return std::string(filter.take(bytes));
 }
 
-TEST_CASE("colours, movements and titles are taken out of a stream, and nothing else") {
+TEST_CASE("only colours, movements and titles are removed from a stream") {
   CHECK(plain("loss \033[1;36m5\033[0m\n") == "loss 5\n");
   CHECK(plain("\r\033[2K\033[1A 10%\t\b\n") == "\r 10%\t\b\n");
   CHECK(plain("\033]0;title\atext") == "text");
@@ -24,7 +24,7 @@ TEST_CASE("colours, movements and titles are taken out of a stream, and nothing 
   CHECK(plain("gr\u00fc\u00dfe [0m") == "gr\u00fc\u00dfe [0m");
 }
 
-TEST_CASE("a sequence that comes in pieces is taken out, too") {
+TEST_CASE("a sequence that comes in pieces is removed, too") {
   const std::string text = "a\033[38;5;4mb\033]0;t\033\\c\033(Bd";
   EscapeFilter filter;
   std::string out;
@@ -32,7 +32,7 @@ TEST_CASE("a sequence that comes in pieces is taken out, too") {
   CHECK(out == "abcd");
 }
 
-TEST_CASE("a sequence that never ends takes no line with it") {
+TEST_CASE("a sequence that never ends removes no line") {
   CHECK(plain("\033]0;title\nline\n") == "\nline\n");
   CHECK(plain("\033[31\nline\n") == "\nline\n");
   CHECK(plain("\033\nline\n") == "\nline\n");

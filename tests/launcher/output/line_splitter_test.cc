@@ -8,7 +8,7 @@
 namespace ddprun::launcher {
 namespace {
 
-/// A file or, on a terminal, the screen.
+/// A file, or the screen of a terminal.
 struct Page {
   explicit Page(bool terminal = false) : lines(terminal) {}
 
@@ -148,7 +148,7 @@ TEST_CASE(
   CHECK(page.text() == (terminal ? "\r[0] 10%\r\033[K\r[1] 7%" : "\r[0] 10%\n\r[1] 7%"));
 }
 
-TEST_CASE("on a terminal a progress line comes again below what others write meanwhile") {
+TEST_CASE("on a terminal a progress line is shown again below other workers' lines") {
   Page page(true);
   LineSplitter zero("[0] ", Buffering::line);
   LineSplitter one("[1] ", Buffering::line);
@@ -163,11 +163,11 @@ TEST_CASE("on a terminal a progress line comes again below what others write mea
   page.lines.show_progress();
   CHECK(page.text() == expected);
 
-  SECTION("and goes on") {
+  SECTION("and continues") {
     zero.feed("!\r[2", page.lines);
     CHECK(page.text() == expected + "!\r[0] [2");
   }
-  SECTION("and ends as it was") {
+  SECTION("and ends unchanged") {
     one.feed("epoch 3\n", page.lines);
     zero.feed("\n", page.lines);
     CHECK(page.text() == expected + "\r\033[K[1] epoch 3\n\r[0] 10% of 9\n");
@@ -194,7 +194,7 @@ TEST_CASE("a prompt on a terminal is not erased by another worker's progress") {
   CHECK(page.text() == "[0] name? \n\r[1] 7%");
 }
 
-TEST_CASE("both streams of a single worker are one for the terminal") {
+TEST_CASE("both streams of a single worker are one stream") {
   Page page(GENERATE(true, false));
   LineSplitter out("", Buffering::none);
   LineSplitter err("", Buffering::none);
@@ -220,8 +220,7 @@ TEST_CASE("the output of a single worker is passed on immediately, also prompts"
 }
 
 TEST_CASE(
-    "nothing is added to the output of a single worker, but other lines after it start on their "
-    "own") {
+    "nothing is added to a single worker's output, but other lines after it begin a new line") {
   Page page;
   const std::string longest(3 * kMaxLine, 'x');
   {
@@ -253,7 +252,7 @@ TEST_CASE("the beginning of a line can be shown early, once, and then its rest")
   CHECK(page.text() == "[0] done\n[0] name? hello\n[0] next\n[0] kept\n");
 }
 
-TEST_CASE("the rest of a line that was shown early and ended by another one is a line of its own") {
+TEST_CASE("the rest of a line that was shown early and then ended by another worker is a line") {
   Page page;
   LineSplitter zero("[0] ", Buffering::line);
   LineSplitter one("[1] ", Buffering::line);
@@ -269,7 +268,7 @@ TEST_CASE("the rest of a line that was shown early and ended by another one is a
   zero.pass_on_kept(page.lines);
   one.feed("other\n", page.lines);
   const std::string before = page.text();
-  zero.feed("\nnext\n", page.lines);  // its newline is there already
+  zero.feed("\nnext\n", page.lines);  // its newline is already there
   CHECK(page.text() == before + "[0] next\n");
 }
 

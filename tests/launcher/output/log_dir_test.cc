@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A directory of this test, which is $TMPDIR while it lives.
+/// A directory that is $TMPDIR during its lifetime.
 class Tmpdir {
  public:
   Tmpdir() {
@@ -45,7 +45,7 @@ std::ptrdiff_t entries(const fs::path& directory) {
   return std::distance(fs::directory_iterator(directory), fs::directory_iterator());
 }
 
-/// The files of an attempt, in their directories if they have some.
+/// Begins an attempt, and creates the directories of its files if it has any.
 AttemptFiles begin_attempt(LogDir& logs, int round, int local_size) {
   AttemptFiles files = logs.begin_attempt(round);
   if (files.has_directories()) must(files.make_directories(local_size));
@@ -210,7 +210,7 @@ TEST_CASE("a TMPDIR that does not exist is ignored") {
   CHECK(fs::is_directory(fs::path(begin_attempt(logs, 0, 1).error_file(0)).parent_path()));
 }
 
-TEST_CASE("directories of log and error files are the user's alone") {
+TEST_CASE("only the user may access directories of log and error files") {
   const Tmpdir scratch;
   const mode_t usual = umask(0);
   for (const bool with_logs : {true, false}) {

@@ -139,14 +139,14 @@ TEST_CASE("a log file is appended to, and its end can be read") {
             .message.starts_with("cannot open " + scratch.file("missing/log") + ": "));
 }
 
-TEST_CASE("a log file is no link that somebody else has put there") {
+TEST_CASE("a log file does not follow a link that somebody else has created") {
   const Scratch scratch;
   fs::create_symlink(scratch.file("elsewhere"), scratch.file("log"));
   CHECK_FALSE(LogFile::open(scratch.file("log")).has_value());
   CHECK_FALSE(fs::exists(scratch.file("elsewhere")));
 }
 
-TEST_CASE("a file has a worker's bytes unchanged, the console its lines") {
+TEST_CASE("a file has a worker's bytes unchanged, the console has its lines") {
   Console console;
   const std::string bytes("a\rb\rc\n\0\xff\npartial", 16);
   StreamSink sink;

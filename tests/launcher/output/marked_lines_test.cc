@@ -37,7 +37,7 @@ TEST_CASE("marked lines are taken out of a stream, wherever its reads end") {
   }
 }
 
-TEST_CASE("no byte of a worker is a mark, and each arrives as it was written") {
+TEST_CASE("no byte of a worker is a mark, and each arrives as written") {
   std::string written =
       "\x1e"
       "ended 0\n\n\x1e\x10\x1e\x1e\n\x10^\x10P\x10\n\n\x10\x1e"
@@ -55,7 +55,7 @@ TEST_CASE("no byte of a worker is a mark, and each arrives as it was written") {
   CHECK(without_marks("a line\n") == "a line\n");
 }
 
-TEST_CASE("the lines of a queue are ddprun's only where it appended them itself") {
+TEST_CASE("a queue's lines are ddprun's only if it appended them itself") {
   LineQueue queue(false);
   queue.escape_marks();
   queue.append(
@@ -75,7 +75,7 @@ TEST_CASE("the lines of a queue are ddprun's only where it appended them itself"
   CHECK(taken.lines == std::vector<std::string>{"ended 2"});
 }
 
-TEST_CASE("a marked line is found behind what a killed process left unfinished") {
+TEST_CASE("a marked line is found behind a line that a killed process left unfinished") {
   for (const std::string unfinished : {"a line", "\x10",
                                        "\x1e"
                                        "said err"}) {

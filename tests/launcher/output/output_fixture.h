@@ -98,7 +98,7 @@ struct OutputFixture {
   Output output;
 };
 
-/// Each rank's lines, without their prefix "[rank] ". Fails on a line without one.
+/// Each rank's lines, without their prefix "[rank] ". Fails on a line without a prefix.
 std::map<int, std::vector<std::string>> by_rank(const std::string& text);
 
 }  // namespace ddprun::tests

@@ -99,8 +99,7 @@ PseudoTerminal open_screen(bool coloured = false) {
   return must(open_pseudo_terminal({}));
 }
 
-TEST_CASE(
-    "a prompt of one of several workers is shown on a terminal, and the line goes on behind it") {
+TEST_CASE("a prompt of one of several workers is shown on a terminal, and its line continues") {
   PseudoTerminal users = open_screen();
   asio::io_context context;
   Reader screen(context, std::move(users.master));
@@ -112,8 +111,7 @@ TEST_CASE(
   run_until(context, [&] { return screen.text.ends_with("name? hello\n"); });
 }
 
-TEST_CASE(
-    "a line that comes in parts is whole in a pipe, though a prompt on the terminal is shown") {
+TEST_CASE("a line that comes in parts is whole in a pipe, though a terminal shows a prompt") {
   PseudoTerminal users = open_screen();
   asio::io_context context;
   Pipe pipe = make_pipe();
@@ -132,7 +130,7 @@ TEST_CASE(
   CHECK(reader.text == "[1] line\n[0] loading ... done\n");
 }
 
-TEST_CASE("the last words of a worker that hangs in a line are shown in a pipe, too") {
+TEST_CASE("the last output of a worker that hangs in a line is also shown in a pipe") {
   OutputFixture fixture;
   const WorkerPipes pipes = add_worker(fixture.output, 0, "[0] ");
   REQUIRE(write(pipes.out.get(), "loading ... ", 12) == 12);
@@ -199,7 +197,7 @@ TEST_CASE("drained means that no process has a pipe open, not even a grandchild"
   OutputFixture fixture;
   const Pipe hold = make_pipe();
   bool drained = false;
-  // The grandchild lives until `hold` is written to.
+  // The grandchild lives until the test writes to `hold`.
   const std::string held =
       "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(hold.read_end.get());
   Child child = fixture.start(0, "(read line <" + held + "; echo $line) & echo parent");
@@ -224,12 +222,12 @@ TEST_CASE("a new round starts with new workers, whatever the old pipes do") {
   CHECK(fixture.out_reader.text == "[0] new\n");
 }
 
-TEST_CASE("each round may have big pipes, where much is written") {
+TEST_CASE("each round may have big pipes if much is written") {
   OutputFixture fixture;
   const std::string much(60'000, 'x');
   for (int round = 0; round < 3; ++round) {
     std::vector<WorkerPipes> pipes;
-    for (int rank = 0; rank < 8; ++rank) {  // with 16 pipes
+    for (int rank = 0; rank < 8; ++rank) {  // they have 16 pipes
       const WorkerPipes& worker = pipes.emplace_back(add_worker(fixture.output, rank, ""));
       for (const Fd* fd : {&worker.out, &worker.err}) {
         REQUIRE(write(fd->get(), much.data(), much.size()) == 60'000);

@@ -5,7 +5,7 @@
 
 using ddprun::launcher::RecentOutput;
 
-TEST_CASE("recent output: what came after an offset") {
+TEST_CASE("recent output: the bytes after an offset are returned") {
   RecentOutput recent;
   CHECK(recent.after(0, 100).bytes.empty());
   recent.add("one\n");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Readers of ddprun's output that stop reading, close, or never existed; log files whose disk
+// Readers of ddprun's output that stop reading, close, or never existed, and log files whose disk
 // stalls.
 #include <chrono>
 #include <fcntl.h>
@@ -56,7 +56,7 @@ Pipe make_socket_pair() {
   return {Fd(ends[0]), Fd(ends[1])};
 }
 
-TEST_CASE("what is left in a pseudo-terminal waits for a slow reader, too") {
+TEST_CASE("output left in a pseudo-terminal waits for a slow reader, too") {
   Pipe pipe = make_pipe();
   fcntl(pipe.write_end.get(), F_SETPIPE_SZ, 4096);
   asio::io_context context;
@@ -95,7 +95,7 @@ TEST_CASE("a reader that stops blocks the worker but not ddprun, with bounded me
     run_until(context, [&] { return reader.text.size() >= expected; });
     CHECK(by_rank(reader.text)[0].size() == lines);
   }
-  SECTION("own lines wait up to a bound, and dropped ones are counted") {
+  SECTION("own lines wait up to a bound, and dropped lines are counted") {
     const std::string own = "ddprun: " + std::string(1000, 'x') + "\n";
     for (int i = 0; i < 3000; ++i) output.write_own_line(own);
     log::set_writer([&](std::string_view line) { output.write_own_line(line); });
@@ -106,7 +106,7 @@ TEST_CASE("a reader that stops blocks the worker but not ddprun, with bounded me
     log::set_writer(nullptr);
     CHECK(reader.text.find(own + own) != reader.text.npos);
   }
-  SECTION("after drop_stopped_readers one that only was slow gets everything") {
+  SECTION("after drop_stopped_readers a reader that was only slow gets everything") {
     pipes = {};
     output.drop_stopped_readers();
     Reader reader(context, std::move(pipe.read_end));
@@ -115,12 +115,12 @@ TEST_CASE("a reader that stops blocks the worker but not ddprun, with bounded me
     run_until(context, [&] { return by_rank(reader.text)[0].size() >= lines; });
     CHECK(reader.text.find("lost") == reader.text.npos);
   }
-  SECTION("after drop_stopped_readers nothing waits for it") {
+  SECTION("after drop_stopped_readers nothing waits for the reader") {
     pipes = {};
     output.drop_stopped_readers();
     run_until_drained(context, output);
   }
-  SECTION("dropped, it gets whole lines again when it reads again, and the loss is reported") {
+  SECTION("a dropped reader that reads again gets whole lines, and the loss is reported") {
     pipes = {};
     output.drop_stopped_readers();
     run_until_drained(context, output);
@@ -144,7 +144,7 @@ TEST_CASE("a reader that stops blocks the worker but not ddprun, with bounded me
   }
 }
 
-/// A TCP connection whose reader has left what it got unread: the next write fails with ECONNRESET.
+/// A TCP connection whose reader has left data unread: the next write fails with ECONNRESET.
 Fd make_reset_connection(asio::io_context& context) {
   using asio::ip::tcp;
   tcp::acceptor port(context, {asio::ip::address_v4::loopback(), 0});
@@ -158,7 +158,7 @@ Fd make_reset_connection(asio::io_context& context) {
   return Fd(writer.release());
 }
 
-TEST_CASE("a terminal or a connection that is gone is a reader that closed, and no error") {
+TEST_CASE("a terminal or connection that is gone is a closed reader, not an error") {
   asio::io_context context;
   Fd reader, stdout_fd;
   SECTION("a terminal that goes later, or was gone before") {
@@ -204,7 +204,7 @@ TEST_CASE("a reader that was given up gets all lines of the next round") {
   CHECK(counted(reader.text, "\nddprun: some output is lost: stdout was not read") == 1);
 }
 
-TEST_CASE("what is lost of stdout is said though stderr is read again later") {
+TEST_CASE("lost output of stdout is reported, even if stderr is read again only later") {
   asio::io_context context;
   Pipe out = make_pipe(), err = make_pipe();
   Output output(context.get_executor(), out.write_end.get(), err.write_end.get());
@@ -217,7 +217,7 @@ TEST_CASE("what is lost of stdout is said though stderr is read again later") {
   log::set_writer([&](std::string_view line) { output.write_own_line(line); });
 
   std::string text;
-  SECTION("while ddprun goes on") {
+  SECTION("while ddprun runs") {
     Reader out_reader(context, std::move(out.read_end));
     run_until(context, [&] { return out_reader.text.ends_with('\n'); });  // the cut line is ended
     Reader err_reader(context, std::move(err.read_end));
@@ -261,7 +261,7 @@ struct StallingFile {
   std::shared_ptr<LogFile> file;
 };
 
-TEST_CASE("a log file that stalls slows the worker whose output it gets, and no other") {
+TEST_CASE("a log file that stalls slows only the worker whose output it gets") {
   OutputFixture fixture;
   StallingFile stalling;
   StreamSink sink;
@@ -315,7 +315,7 @@ TEST_CASE("after drop_stopped_readers nothing waits for a log file that stalls")
   run_until(fixture.context, [&] { return fixture.out_reader.text.ends_with("[1] next\n"); });
 }
 
-TEST_CASE("workers run on and succeed when the reader has closed") {
+TEST_CASE("workers continue and succeed when the reader has closed") {
   OutputFixture fixture;
   Pipe gone = make_pipe();
   Output output(fixture.context.get_executor(), gone.write_end.get(), fixture.err.get());

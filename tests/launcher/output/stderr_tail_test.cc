@@ -26,17 +26,17 @@ TEST_CASE("the tail is at most twenty lines") {
   CHECK(tail.text() == expected);
 }
 
-TEST_CASE("of long lines, as many whole ones as fit into 4 KiB are kept") {
+TEST_CASE("as many long lines as fit whole into 4 KiB are kept") {
   const std::string long_line(3000, 'x');
   CHECK(tail_of(long_line + "\n" + long_line + "\nend\n") == long_line + "\nend");
   CHECK(tail_of(std::string(100'000, 'y')) == std::string(StderrTail::kBytes, 'y'));
 }
 
-TEST_CASE("of a progress line only its last state is kept") {
+TEST_CASE("only the last state of a progress line is kept") {
   CHECK(tail_of("\r1%\r2%\r3%\nboom\r\n\rafter\r") == "3%\nboom\nafter");
 }
 
-/// Some 200 bytes a line, as in PyTorch's.
+/// Some 200 bytes per line, as in PyTorch's frames.
 std::string frames(int count) {
   std::string text;
   for (int i = 0; i < count; ++i) {
@@ -46,8 +46,7 @@ std::string frames(int count) {
   return text;
 }
 
-TEST_CASE(
-    "below an error the frames of C++ that PyTorch writes are left out, with what begins them") {
+TEST_CASE("the frames of C++ that PyTorch writes below an error are left out, with their title") {
   const std::string raised =
       "Exception raised from run at /pytorch/Watchdog.cpp:2125 (most recent call first):\n";
   const std::string what =
@@ -65,14 +64,14 @@ TEST_CASE(
       what);
   CHECK(tail_of(std::string(5'000, 'w') + "\n" + frames(1)) ==
         std::string(StderrTail::kBytes, 'w'));
-  // With an exception of Python's.
+  // The same below an exception of Python's.
   CHECK(tail_of("[rank0]: RuntimeError: CUDA error\n[rank0]: " + raised +
                 "[rank0]: " + frames(1)) == "[rank0]: RuntimeError: CUDA error");
   CHECK(tail_of("[rank0]: frame by frame\n[rank0]:\nframes\n") ==
         "[rank0]: frame by frame\n[rank0]:\nframes");
 }
 
-TEST_CASE("frames of C++ are the tail where there is nothing else") {
+TEST_CASE("frames of C++ are the tail if there is nothing else") {
   CHECK(tail_of(frames(2)) + "\n" == frames(2));
   CHECK(tail_of("lost\n" + frames(200)).starts_with("frame #"));
 }

@@ -30,7 +30,7 @@ void put(const Fd& fd, std::string_view text) {
   REQUIRE(write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()));
 }
 
-TEST_CASE("what workers write to pseudo-terminals arrives whole, until the last one has ended") {
+TEST_CASE("output to pseudo-terminals arrives whole, until the last worker has ended") {
   OutputFixture fixture;
   std::vector<Child> children;
   for (int rank = 0; rank < 2; ++rank) {
@@ -48,7 +48,7 @@ TEST_CASE("what workers write to pseudo-terminals arrives whole, until the last 
   CHECK(fixture.out_reader.text.find('\r') == std::string::npos);
 }
 
-TEST_CASE("what controls a terminal is shown, and is not part of what is kept") {
+TEST_CASE("sequences that control a terminal are shown, but not kept") {
   OutputFixture fixture;
   {
     const WorkerPipes worker = add_worker_on_terminal(fixture.output, 0, "");
@@ -96,7 +96,7 @@ TEST_CASE("a worker's window is that of ddprun's terminal without the prefix") {
   }
 }
 
-TEST_CASE("where ddprun has no terminal there is no window") {
+TEST_CASE("without a terminal of ddprun there is no window") {
   OutputFixture fixture;
   CHECK_FALSE(fixture.output.window(false, ""));
   CHECK_FALSE(fixture.output.window(true, ""));

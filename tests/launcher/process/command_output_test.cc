@@ -10,7 +10,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST_CASE("what a command writes is returned, and words before it are its variables") {
+TEST_CASE("a command's output is returned, and words before it are its variables") {
   CHECK(must(output_of({"WORD=seen", "sh", "-c", "echo \"$WORD $1\"; exit 3", "sh", "twice"},
                        60s)) == "seen twice\n");
   CHECK(must(output_of({"sh", "-c", "echo lost >&2"}, 60s)).empty());

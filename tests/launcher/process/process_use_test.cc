@@ -17,7 +17,7 @@ namespace {
 
 using Uses = std::vector<ProcessUse>;
 
-/// A child that does `action` again and again, until it is killed.
+/// A child that repeats `action` until it is killed.
 class Repeating {
  public:
   template <class Action>
@@ -37,7 +37,7 @@ class Repeating {
   pid_t pid_;
 };
 
-/// Looks until `is_expected` holds for the change from one look to the next.
+/// Samples until `is_expected` holds for the change between two samples.
 template <class Expected>
 void until(Expected is_expected) {
   using Clock = std::chrono::steady_clock;
@@ -56,7 +56,7 @@ ProcessUse use_of(pid_t pid, double cpu, std::uint64_t bytes) {
   return {pid, 1, 100, cpu, 0, bytes, false};
 }
 
-TEST_CASE("the kernel's text is read, also of a process with a strange name") {
+TEST_CASE("the kernel's text is parsed, also for a process with a strange name") {
   const auto use = parse_stat_use(
       "41 (a ) R (b) S 7 41 41 0 -1 4194304 100 200 3 4 150 50 20 30 20 0 1 0 98765 1000 5 18446");
   REQUIRE(use);
@@ -72,14 +72,14 @@ TEST_CASE("the kernel's text is read, also of a process with a strange name") {
   CHECK(parse_proc_io("") == 0);
 }
 
-TEST_CASE("a process is told what it uses") {
+TEST_CASE("a process's use is read") {
   const double before = use_of_process(getpid()).cpu_seconds;
   while (use_of_process(getpid()).cpu_seconds <= before) {
   }
   CHECK(use_of_process(getpid()).resident > 100'000);
 }
 
-TEST_CASE("little is no sign of progress, and of each process apart") {
+TEST_CASE("little use is no sign of progress, for each process by itself") {
   const Uses before = {use_of(5, 10, 1'000), use_of(6, 20, 2'000)};
   const auto change = [&before](const Uses& now) { return change_of(before, now, 60); };
   CHECK_FALSE(change(before).cpu);
@@ -100,12 +100,12 @@ TEST_CASE("a process that sleeps shows no sign") {
   until([](const UseChange& change) { return !change.cpu && !change.work; });
 }
 
-TEST_CASE("a process that computes, as a compiler or MPI that waits, uses the processor") {
+TEST_CASE("a process that computes, such as a compiler or waiting MPI, uses the processor") {
   const Repeating computing([] {});
   until([](const UseChange& change) { return change.cpu && !change.work; });
 }
 
-TEST_CASE("a process that writes, as for a checkpoint, works, though it hardly computes") {
+TEST_CASE("a process that writes, such as a checkpoint, works, though it hardly computes") {
   const Repeating writing([] {
     static const int file = open("/dev/null", O_WRONLY);
     static const char bytes[65'536] = {};
@@ -115,7 +115,7 @@ TEST_CASE("a process that writes, as for a checkpoint, works, though it hardly c
   until([](const UseChange& change) { return change.work; });
 }
 
-TEST_CASE("what a process has started counts, too") {
+TEST_CASE("a process's descendants count, too") {
   const Repeating parent([] {
     const pid_t child = fork();
     if (child != 0) waitpid(child, nullptr, 0);
@@ -135,13 +135,13 @@ TEST_CASE("what a process has started counts, too") {
   }
 }
 
-TEST_CASE("what reads stacks for a user is none of the workers' processes") {
+TEST_CASE("the reader of stacks for a user is not one of the workers' processes") {
   const Repeating reader([] {
     const pid_t parent = getpid();
     prctl(PR_SET_NAME, kStackReader);
     if (fork() == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
-      if (getppid() != parent) _exit(0);  // which was killed before
+      if (getppid() != parent) _exit(0);  // the parent was killed before
       prctl(PR_SET_NAME, "py-spy");
     }
     pause();
@@ -151,7 +151,7 @@ TEST_CASE("what reads stacks for a user is none of the workers' processes") {
   CHECK(use_of_process(reader.pid()).pid == reader.pid());
 }
 
-TEST_CASE("a debugger is seen") {
+TEST_CASE("a debugger is detected") {
   const Repeating debugged([] {
     ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
     raise(SIGSTOP);

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 constexpr std::chrono::minutes kEnough{1};
 
-/// A folder with a py-spy of this script, and a process whose executable is called python3.
+/// A folder with this script as py-spy, and a process whose executable is called python3.
 class FakePython {
  public:
   explicit FakePython(const std::string& script) {

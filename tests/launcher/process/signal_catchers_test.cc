@@ -23,7 +23,7 @@ void end_parent(int) {
   _exit(0);
 }
 
-/// A child that runs `setup`, says so, and waits for signals.
+/// A child that runs `setup`, reports that, and waits for signals.
 class Waiting {
  public:
   template <class Setup>
@@ -35,7 +35,7 @@ class Waiting {
     pid_ = fork();
     if (pid_ == 0) {
       const char byte = 0;
-      std::signal(SIGTERM, SIG_DFL);  // and not the test's
+      std::signal(SIGTERM, SIG_DFL);  // not the test's handler
       if (!setup() || ::write(writer.get(), &byte, 1) != 1) _exit(1);
       for (;;) pause();
     }
@@ -50,7 +50,7 @@ class Waiting {
 
   pid_t pid() const { return pid_; }
 
-  /// Its wait status. Of two signals that were sent it dies by the lower one.
+  /// Ends it and returns its wait status. If two signals were sent, it dies by the lower one.
   int end() {
     kill(pid_, SIGTERM);
     return wait();
@@ -97,7 +97,7 @@ TEST_CASE("a process that waits for the signal without a handler gets it") {
   CHECK(WTERMSIG(process.end()) == SIGTERM);
 }
 
-TEST_CASE("of a script that has no handler its program gets the signal") {
+TEST_CASE("the program of a script without a handler gets the signal") {
   Waiting script([] {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0) return false;
@@ -115,11 +115,11 @@ TEST_CASE("of a script that has no handler its program gets the signal") {
   CHECK(WTERMSIG(script.wait()) == SIGTERM);
 }
 
-TEST_CASE("a process that is no child of this one gets no signal") {
+TEST_CASE("a process that is not a child of this one gets no signal") {
   CHECK_FALSE(gets_notice(getppid()));
 }
 
-TEST_CASE("a status says what its process catches") {
+TEST_CASE("a process's status shows what it catches") {
   const std::string status =
       "Name:\ttrain\nSigBlk:\t0000000000000200\nSigIgn:\t0000000000001000\n"
       "SigCgt:\t0000000180000800\n";
@@ -128,10 +128,10 @@ TEST_CASE("a status says what its process catches") {
   CHECK_FALSE(catches(status, 13));  // ignored
   CHECK_FALSE(catches(status, SIGTERM));
   CHECK_FALSE(catches("", SIGUSR2));
-  // A bash with a trap for EXIT, which SIGUSR2 would end.
+  // A bash with a trap for EXIT; SIGUSR2 would end it.
   CHECK_FALSE(
       catches("Name:\tbash\nSigBlk:\t0000000000010000\nSigCgt:\t0000000043817ef9\n", SIGUSR2));
-  // tini, which passes all on that it can block.
+  // tini, which passes on all signals that it can block.
   CHECK_FALSE(
       catches("Name:\ttini\nSigBlk:\tfffffffe3fcbfa07\nSigCgt:\t0000000000000000\n", SIGUSR2));
 }

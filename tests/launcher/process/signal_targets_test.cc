@@ -58,11 +58,11 @@ TEST_CASE("a worker that handles the signal gets it, and its data loaders do not
   CHECK(tree.looks() == 1);
 }
 
-TEST_CASE("a worker that does not handle it is stopped with its group, whatever its helpers do") {
+TEST_CASE("a worker without a handler is stopped with its group, whatever its helpers do") {
   for (const State state : {State::sleeps, State::computes}) {
     Tree tree;
     tree.add(1, 0, python(false, state));
-    tree.add(2, 1, python(true));   // PyTorch's data loaders have handlers of their own
+    tree.add(2, 1, python(true));   // PyTorch's data loaders have their own handlers
     tree.add(3, 1, python(false));  // a server that forks them
     tree.add(4, 3, python(true));
     CHECK(tree.targets().empty());
@@ -73,7 +73,7 @@ TEST_CASE("a worker that does not handle it is stopped with its group, whatever 
   CHECK(busy.targets().empty());
 }
 
-TEST_CASE("of a script without a handler the program that handles the signal gets it") {
+TEST_CASE("the program of a script without a handler gets the signal that it handles") {
   Tree tree;
   tree.add(1, 0, bash(false));
   tree.add(2, 1, bash(false));  // another script
@@ -83,7 +83,7 @@ TEST_CASE("of a script without a handler the program that handles the signal get
   CHECK(tree.targets() == Pids{3});
   CHECK(tree.notice_targets() == Pids{3});
 
-  Tree conda;  // reads the output of what it has started
+  Tree conda;  // it reads the output of what it has started
   conda.add(1, 0, python(false));
   conda.add(2, 1, bash(false));
   conda.add(3, 2, python(true));
@@ -96,7 +96,7 @@ TEST_CASE("of a script without a handler the program that handles the signal get
   CHECK(launcher.targets() == Pids{2, 3});
 }
 
-TEST_CASE("a shell with a trap gets the signal, and the command that it waits for, too") {
+TEST_CASE("a shell with a trap gets the signal, and so does the command that it waits for") {
   Tree tree;
   tree.add(1, 0, bash(true));
   tree.add(2, 1, python(true));
@@ -104,7 +104,7 @@ TEST_CASE("a shell with a trap gets the signal, and the command that it waits fo
   CHECK(tree.notice_targets() == Pids{1, 2});
 }
 
-TEST_CASE("where a shell with a trap waits for what does not handle the signal all get a stop") {
+TEST_CASE("a stop is for the whole group if the command of a shell with a trap has no handler") {
   Tree tree;
   tree.add(1, 0, bash(true));
   tree.add(2, 1, python(false));
@@ -118,13 +118,13 @@ TEST_CASE("a shell's trap passes the signal on to commands with &") {
   SignalView& program = tree.add(2, 1, python(true));
   program.ignores_interrupt = true;
   CHECK(tree.targets() == Pids{1});
-  Tree ignoring;  // as ddprun itself was started with &: then it is not known
+  Tree ignoring;  // as if ddprun itself was started with &: then it is unknown
   ignoring.add(1, 0, bash(true)).ignores_interrupt = true;
   ignoring.add(2, 1, python(true)).ignores_interrupt = true;
   CHECK(ignoring.targets() == Pids{1, 2});
 }
 
-TEST_CASE("in place of timeout, which would signal its whole group, its program gets the signal") {
+TEST_CASE("timeout's program gets the signal, as timeout would signal its whole group") {
   Tree tree;
   tree.add(1, 0, {.handles = true, .executable = "/usr/bin/timeout", .name = "timeout"});
   tree.add(2, 1, python(true));
@@ -132,7 +132,7 @@ TEST_CASE("in place of timeout, which would signal its whole group, its program 
   CHECK(tree.notice_targets() == Pids{2});
 }
 
-TEST_CASE("of a worker that does not handle it all of its processes that do get a notice") {
+TEST_CASE("below a worker without a handler each process with one gets a notice") {
   Tree tree;
   tree.add(1, 0, python(false, State::computes));
   tree.add(2, 1, python(true));
@@ -146,7 +146,7 @@ TEST_CASE("of a worker that does not handle it all of its processes that do get 
   CHECK(none.notice_targets().empty());
 }
 
-TEST_CASE("of a worker with very many processes only some are looked at") {
+TEST_CASE("a worker with very many processes is searched only in part") {
   Tree tree;
   tree.add(1, 0, bash(false));
   for (int pid = 2; pid < 10'000; ++pid) tree.add(pid, pid / 2, bash(false));

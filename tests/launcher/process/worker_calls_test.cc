@@ -17,7 +17,7 @@ namespace {
 constexpr std::uint64_t kBarrier = std::uint64_t{1} << CallBoard::kOperationShift;
 constexpr std::uint64_t kAllReduce = 0;
 
-/// A board of this process, as `ddp` makes it.
+/// A board of this process, made as `ddp` does.
 class TestBoard {
  public:
   TestBoard() : file_(memfd_create(kCallBoardName, MFD_CLOEXEC)) {
@@ -63,25 +63,25 @@ TEST_CASE("a worker's collective calls are read from outside") {
   CHECK(call_text(calls_of(getpid(), 3)) == "after #121 barrier");
   board.slot(5, 3, 0, 0, 0);
   CHECK(calls_of(getpid(), 3).size() == 2);
-  CHECK(call_text(calls_of(getpid(), 3)).empty());  // after which of the two is not known
+  CHECK(call_text(calls_of(getpid(), 3)).empty());  // unknown after which of the two
   board.slot(5, 3, 7, 7, kBarrier);
   CHECK(call_text(calls_of(getpid(), 3)) == "in #7 barrier");
 }
 
-TEST_CASE("a board that is not the worker's own tells nothing") {
+TEST_CASE("a board that is not the worker's own is ignored") {
   CHECK(calls_of(getpid(), 3).empty());
   CHECK(calls_of(0, 3).empty());
   TestBoard board;
   board.slot(0, 3, 121, 120, kAllReduce);
   CHECK(calls_of(getpid(), 2).empty());  // it counts ranks of its own
-  board.board().pid = 1;                 // its parent's
+  board.board().pid = 1;                 // its parent's board
   CHECK(calls_of(getpid(), 3).empty());
   board.board().pid = static_cast<std::uint64_t>(getpid());
   board.board().magic = 7;
   CHECK(calls_of(getpid(), 3).empty());
 }
 
-TEST_CASE("a board with nonsense is bounded, and one that is too short is none") {
+TEST_CASE("a board with nonsense is bounded, and a board that is too short is ignored") {
   TestBoard board;
   board.slot(0, 3, 121, 120, kAllReduce).version = 7;  // it is being written
   CHECK(calls_of(getpid(), 3).empty());

@@ -95,7 +95,7 @@ TEST_CASE("a worker leads its own session and process group") {
         "leads\n");
 }
 
-TEST_CASE("a worker has no open descriptors but the standard three") {
+TEST_CASE("a worker has only the three standard descriptors open") {
   boost::asio::io_context io;
   boost::asio::ip::tcp::socket leaky(io, boost::asio::ip::tcp::v4());
   // The shell waits for ls and has nothing open for it: no pipe, and ':' keeps it from exec'ing ls.
@@ -138,7 +138,7 @@ TEST_CASE("a worker runs on its command's CPUs, or by default on ours") {
 
 TEST_CASE("a worker that may run on none of its CPUs is an error, and never runs") {
   Command command = shell("echo runs");
-  command.cpus = {8191};  // Linux has no more than 8192
+  command.cpus = {8191};  // Linux has at most 8192
   const Ended ended = run(command);
   REQUIRE(ended.exec_failure);
   CHECK(ended.exec_failure->code == Errc::system);
@@ -160,7 +160,7 @@ TEST_CASE("the error about a failed exec has the name and the reason") {
   CHECK(failure->message.find(path) != std::string::npos);
 }
 
-TEST_CASE("each failed exec of many children is reported, and no other") {
+TEST_CASE("exactly the failed execs of many children are reported") {
   Command missing = shell("");
   missing.program = "/no/such/program";
   const std::vector<Command> commands = {shell("exit 127"), missing, shell("exit 0"), missing};
@@ -176,7 +176,7 @@ TEST_CASE("each failed exec of many children is reported, and no other") {
   CHECK(failed == std::vector<bool>{false, true, false, true});
 }
 
-TEST_CASE("where no more processes are allowed the error says which limits do that") {
+TEST_CASE("if no more processes are allowed, the error names the limits") {
   const pid_t child = fork();
   REQUIRE(child >= 0);
   if (child == 0) {
