@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Limits of a store's clients: memory, time, and the turns of the event loop.
+// Limits of a store's clients: memory, time, and turns of the event loop.
 #include <list>
 #include <poll.h>
 #include <sys/socket.h>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kLarge = 8 << 20;
 
-/// How many of `peers` the server has closed, once it is `most` or the deadline has passed.
+/// How many of `peers` the server has closed, once these are `most`, or the deadline has passed.
 int closed_of(std::list<Peer>& peers, int most) {
   int closed = 0;
   for (int round = 0; round < 600 && closed < most; ++round) {
@@ -39,7 +39,7 @@ bool was_cut_off(Peer& peer) {
   return false;
 }
 
-/// A large request of which a part never comes.
+/// The beginning of a large request, whose rest never comes.
 std::string unfinished() {
   return type(RequestType::set) + text("/k").substr(0, 10) + integer(kLarge) +
          std::string(400 << 10, 'x');
@@ -63,7 +63,7 @@ TEST_CASE("large requests that do not end are bounded, and leave nothing behind"
   SECTION("in the next round") {
     served.on_its_thread([](Server& server) { server.reset(); });
   }
-  // With the memory that the others held there would be too little for this.
+  // The memory that the others held would leave too little for this.
   for (int i = 0; i < 3; ++i) {
     Peer large(served);
     const std::string value(1 << 20, 'v');
@@ -89,9 +89,9 @@ TEST_CASE("replies that nobody reads are bounded for all clients together") {
   CHECK(whole < 12);
 }
 
-TEST_CASE("replies that nobody reads any more hold up no other client") {
+TEST_CASE("replies that are no longer read do not hold up other clients") {
   Limits limits;
-  limits.client_bytes = 128 << 20;  // from a quarter on a request waits until all replies are read
+  limits.client_bytes = 128 << 20;  // above a quarter, requests wait until all replies are read
   limits.busy_bytes = 32 << 20;
   limits.unread_time = std::chrono::milliseconds(1000);
   Served served(limits);
@@ -111,7 +111,7 @@ TEST_CASE("replies that nobody reads any more hold up no other client") {
   CHECK(other.ask(wait({"/after"}), 1) == kStop);
 }
 
-TEST_CASE("a value that the store has costs nothing more, however many read it late") {
+TEST_CASE("a value in the store costs nothing more, however many clients read it late") {
   Limits limits;
   limits.client_bytes = 32 << 20;
   Served served(limits);

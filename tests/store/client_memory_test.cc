@@ -44,7 +44,7 @@ TEST_CASE("the clients that hold most are disconnected, until three quarters are
   CHECK(clients_beyond(readers.all, 80) == std::vector<ClientId>{1, 3});
 }
 
-TEST_CASE("a value counts in equal parts for those who hold it, unless the store has it, too") {
+TEST_CASE("a value counts in equal parts for the clients that hold it, unless the store has it") {
   Readers readers;
   auto value = std::make_shared<const std::string>(100'000, 'x');
   for (int i = 0; i < 2; ++i) readers.add().outbox().append(value);

@@ -30,7 +30,7 @@ StoreClient client_of(const LiveStore& store, const std::string& host = "127.0.0
 
 }  // namespace
 
-TEST_CASE("what one client sets another gets, byte for byte") {
+TEST_CASE("a value that one client sets arrives at another, byte for byte") {
   const LiveStore store;
   StoreClient writer = client_of(store);
   StoreClient reader = client_of(store);
@@ -52,7 +52,7 @@ TEST_CASE("a get waits for the key") {
   CHECK(must(value.get()) == "here");
 }
 
-TEST_CASE("counters, checks, comparisons and removals do what the protocol says") {
+TEST_CASE("counters, checks, comparisons and removals follow the protocol") {
   const LiveStore store;
   StoreClient client = client_of(store);
   CHECK(must(client.add("/n", 5)) == 5);
@@ -94,7 +94,7 @@ TEST_CASE("a server that listens later is found") {
   boost::asio::io_context context;
   tcp::acceptor acceptor(context, tcp::endpoint(make_address("127.0.0.1"), port));
   tcp::socket first = acceptor.accept();
-  first.close();  // a server on its way down
+  first.close();  // a server that is shutting down
   tcp::socket second = acceptor.accept();
   std::array<char, 10> hello{};
   boost::asio::read(second, boost::asio::buffer(hello));
@@ -135,7 +135,7 @@ TEST_CASE("a silent server ends the wait for a reply, and the error stays") {
   CHECK(second.error().message == first.error().message);
 }
 
-TEST_CASE("a connection that is reset during a request is said to be") {
+TEST_CASE("a connection that is reset during a request is reported as reset") {
   boost::asio::io_context context;
   tcp::acceptor acceptor(context, tcp::endpoint(make_address("127.0.0.1"), 0));
   auto connecting = std::async(std::launch::async, [&] {
@@ -156,7 +156,7 @@ TEST_CASE("a connection that is reset during a request is said to be") {
   CHECK(contains(added.error().message, "connection lost: Connection reset by peer"));
 }
 
-TEST_CASE("a connection the server closes is an error that stays") {
+TEST_CASE("a connection that the server closes is an error that stays") {
   auto store = std::make_unique<LiveStore>();
   StoreClient client = client_of(*store);
   must(client.set("/x", "1"));
@@ -176,7 +176,7 @@ TEST_CASE("a host that does not resolve is a usage error that names it") {
   CHECK(contains(result.error().message, "no such host"));
 }
 
-TEST_CASE("a reply that crosses the cancelling of its wait is not taken for the next one") {
+TEST_CASE("a reply that crosses the cancelling of its wait is not taken for the next reply") {
   boost::asio::io_context context;
   tcp::acceptor acceptor(context, tcp::endpoint(make_address("127.0.0.1"), 0));
   auto waiting = std::async(std::launch::async, [&] {

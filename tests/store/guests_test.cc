@@ -31,7 +31,7 @@ void remove(Guests& guests, const std::vector<Guests::Id>& ids) {
   for (const auto id : ids) guests.remove(id);
 }
 
-/// Makes room `times`, and returns who had to go.
+/// Makes room `times`; returns the closed connections.
 std::vector<Guests::Id> make_room(Guests& guests, int times) {
   std::vector<Guests::Id> gone;
   for (int i = 0; i < times; ++i) {
@@ -59,7 +59,7 @@ TEST_CASE("a quarter of the descriptors, at most 1,024, is left for the rest of 
   CHECK(GuestLimits::of(1).unproven == 1);
 }
 
-TEST_CASE("of too many silent connections the oldest of the site with most goes") {
+TEST_CASE("the oldest silent connection of the site with most is closed first") {
   Guests guests(limits(100, 5));
   const auto quiet = add(guests, kOther, 2);
   const auto many = add(guests, kStranger, 3);
@@ -67,7 +67,7 @@ TEST_CASE("of too many silent connections the oldest of the site with most goes"
   CHECK_FALSE(guests.in_the_way());
 }
 
-TEST_CASE("between sites with equal numbers of silent connections the oldest connection goes") {
+TEST_CASE("of sites with equal numbers of silent connections, the oldest connection is closed") {
   Guests guests(limits(100, 3));
   const auto first = guests.add(kStranger);
   guests.add(kMember);
@@ -75,7 +75,7 @@ TEST_CASE("between sites with equal numbers of silent connections the oldest con
   CHECK(guests.in_the_way() == first);
 }
 
-TEST_CASE("a client may have one silent connection beside it, for as long as it likes") {
+TEST_CASE("a client may have one silent connection beside it, without a limit of time") {
   Guests guests(limits(100, 3));
   add_clients(guests, kMember, 10);
   add(guests, kMember, 10);
@@ -115,7 +115,7 @@ TEST_CASE("greeted connections are bounded by themselves") {
   CHECK(make_room(guests, 5) == std::vector{ids[0]});
 }
 
-TEST_CASE("on a full port strangers make room, the silent ones first, then the newest clients") {
+TEST_CASE("on a full port strangers are closed first: silent ones, then the newest clients") {
   Guests guests(limits(10, 100));
   const auto member = guests.add(kMember);
   guests.set_member(member);
@@ -127,7 +127,7 @@ TEST_CASE("on a full port strangers make room, the silent ones first, then the n
   CHECK(make_room(guests, 1) == std::vector{clients[4]});
 }
 
-TEST_CASE("a member's new connection is not taken for the strangers'") {
+TEST_CASE("a member's new connection is not mistaken for a stranger's") {
   Guests guests(limits(10, 100));
   const auto clients = add_clients(guests, kStranger, 9);
   const auto newcomer = guests.add(kMember);
@@ -147,7 +147,7 @@ TEST_CASE("a port full of members' connections has no room, and evicts none of t
   const auto silent = guests.add(kMember);
   CHECK_FALSE(guests.in_the_way());
   CHECK_FALSE(guests.has_room());
-  SECTION("but silent ones above the number of clients") {
+  SECTION("except silent ones above the number of clients") {
     remove(guests, clients);
     add(guests, kMember, 2);
     CHECK_FALSE(guests.in_the_way());  // it may be about to send
@@ -157,7 +157,7 @@ TEST_CASE("a port full of members' connections has no room, and evicts none of t
 }
 
 TEST_CASE(
-    "workers on the master's own host are never evicted, though no agent connects from there") {
+    "workers on the master's own host are never evicted, even if no agent connects from there") {
   Guests guests(limits(4, 100));
   guests.add_home(kMember);
   guests.add_home(kMember);
@@ -166,7 +166,7 @@ TEST_CASE(
   CHECK_FALSE(guests.least_wanted());
 }
 
-TEST_CASE("guests leave, in whatever state, and are forgotten") {
+TEST_CASE("guests in any state are forgotten when they leave") {
   const auto guests = std::make_shared<Guests>(limits(10, 5, 5));
   {
     Guest silent(guests, kOther), greeted(guests, kOther), client(guests, kOther),

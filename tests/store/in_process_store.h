@@ -11,19 +11,19 @@
 
 namespace ddprun::store {
 
-/// A store and its clients without sockets: requests run at once, and events go to the other
+/// A store and its clients without sockets. Requests run at once, and events go to the other
 /// clients as the server would send them. Clients are numbered from 0.
 class InProcessStore {
  public:
   explicit InProcessStore(Limits limits = {}) : limits_(limits), store_(limits.store_bytes) {}
 
-  /// All clients enter before the first byte: a session does not move.
+  /// All clients must enter before the first byte: a session does not move.
   int enter() {
     clients_.emplace_back(store_, clients_.size(), limits_);
     return static_cast<int>(clients_.size()) - 1;
   }
 
-  /// False once the client is disconnected.
+  /// False: the client is disconnected.
   bool send(int client, std::string_view bytes) {
     Client& sender = clients_[client];
     if (!sender.session) return false;
@@ -45,10 +45,10 @@ class InProcessStore {
   void leave(int client) { clients_[client].session.reset(); }
   bool is_in(int client) const { return clients_[client].session.has_value(); }
 
-  /// Stops taking replies out of its outbox.
+  /// The client stops taking replies out of its outbox.
   void stop_reading(int client) { clients_[client].reads = false; }
 
-  /// Takes replies out of its outbox again: those that are left, and those of requests that waited.
+  /// The client reads again: the replies that are left, and those of requests that waited.
   std::string read_on(int client) {
     Client& reader = clients_[client];
     reader.reads = true;
@@ -61,7 +61,7 @@ class InProcessStore {
     return received(client);
   }
 
-  /// All bytes that were sent to the client since the last call.
+  /// All bytes sent to the client since the last call.
   std::string received(int client) { return std::exchange(clients_[client].inbox, {}); }
   const std::string& why(int client) const { return clients_[client].last_error; }
 

@@ -28,7 +28,7 @@ struct Filled {
 
 }  // namespace
 
-TEST_CASE("a listing has the keys of when it began, in the order of their creation") {
+TEST_CASE("a listing has the keys of its beginning, in the order of their creation") {
   Filled filled({"a", "b", "c"});
   Store& store = filled.store;
   Listing listing(store.key_list(), store.key_count());
@@ -41,8 +41,8 @@ TEST_CASE("keys that are removed while they are listed are listed once") {
   Store& store = filled.store;
   Listing listing(store.key_list(), store.key_count());
   CHECK(take(listing, 2) == "a b ");
-  store.remove("a");  // was listed
-  store.remove("c");  // is next
+  store.remove("a");  // already listed
+  store.remove("c");  // next
   store.remove("e");
   must(store.set("c", "again"));
   store.remove("c");

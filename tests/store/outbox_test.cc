@@ -21,7 +21,7 @@ std::string take(Outbox& outbox, std::size_t size) {
 
 }  // namespace
 
-TEST_CASE("an outbox that is never quite empty frees what was sent") {
+TEST_CASE("an outbox that is never quite empty frees sent bytes") {
   Outbox outbox;
   outbox.append("first");
   const std::string piece(10'000, 'x');
@@ -33,7 +33,7 @@ TEST_CASE("an outbox that is never quite empty frees what was sent") {
   CHECK(outbox.copied() < 200'000);
 }
 
-TEST_CASE("large values are held, and what is held and copied is known") {
+TEST_CASE("large values are held, and the held and copied bytes are counted") {
   Outbox outbox;
   const auto large = std::make_shared<const std::string>(100'000, 'v');
   outbox.append("ab");

@@ -56,8 +56,7 @@ std::string table() {
   return text;
 }
 
-/// Whether the kernel has the module that tells of TCP sockets: asked for all of them, it names
-/// one.
+/// Whether the kernel has the module that lists TCP sockets: asked for all of them, it returns one.
 bool kernel_lists_sockets() {
   struct {
     nlmsghdr header{};
@@ -82,7 +81,7 @@ bool kernel_lists_sockets() {
 
 }  // namespace
 
-TEST_CASE("the kernel tells whose a connection is") {
+TEST_CASE("the kernel tells who owns a connection") {
   Connection connection;
   OwnerLookup owners(connection.io.get_executor());
   std::vector<SocketOwner> found;
@@ -99,7 +98,7 @@ TEST_CASE("the kernel tells whose a connection is") {
   CHECK(found[2] == SocketOwner{Kind::none});
 }
 
-TEST_CASE("a kernel that tells of sockets is asked, and its table is not read") {
+TEST_CASE("a kernel that lists sockets is asked, and its table is not read") {
   Connection connection;
   if (!kernel_lists_sockets()) return;
   OwnerLookup owners(connection.io.get_executor());
@@ -131,7 +130,7 @@ TEST_CASE("the kernel's table has the same answer") {
   CHECK(found.front().uid == about.st_uid);
 }
 
-TEST_CASE("an address has no zone, and that of IPv4 no IPv6 around it") {
+TEST_CASE("an address has no zone, and an IPv4 address no IPv6 around it") {
   using boost::asio::ip::make_address;
   CHECK(address_text(make_address("fe80::1%1")) == "fe80::1");
   CHECK(address_text(make_address("fd09::1")) == "fd09::1");

@@ -27,7 +27,7 @@ namespace ddprun::store {
 
 using boost::asio::ip::tcp;
 
-/// A Server on a port of its own, on a thread of its own.
+/// A Server on its own port and thread.
 class Served {
  public:
   explicit Served(Limits limits = {})
@@ -97,12 +97,12 @@ class Peer {
   void send(std::string_view bytes) {
     while (!bytes.empty()) {
       const ssize_t sent = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-      if (sent <= 0) break;  // closed: what is received will tell
+      if (sent <= 0) break;  // closed: receive() will show it
       bytes.remove_prefix(static_cast<std::size_t>(sent));
     }
   }
 
-  /// The next `size` bytes.
+  /// The next `size` bytes; fewer if the connection ends.
   std::string receive(std::size_t size) {
     std::string all(size, '\0');
     std::size_t got = 0;
@@ -115,7 +115,7 @@ class Peer {
     return all;
   }
 
-  /// The reply to `request`, which has `size` bytes.
+  /// The reply, of `size` bytes, to `request`.
   std::string ask(std::string_view request, std::size_t size) {
     send(request);
     return receive(size);

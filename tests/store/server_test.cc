@@ -57,7 +57,7 @@ void replay(const std::vector<Exchange>& conversation) {
   CHECK(peer.receive(replies.size()) == replies);
 }
 
-/// In how many hundredths of a second each connection to `port` is probed, as /proc/net/tcp says.
+/// Hundredths of a second until each connection to `port` is probed, from /proc/net/tcp.
 std::vector<long> times_to_probes(std::uint16_t port) {
   std::vector<long> times;
   std::ifstream table("/proc/self/net/tcp");
@@ -75,12 +75,12 @@ std::vector<long> times_to_probes(std::uint16_t port) {
 
 }  // namespace
 
-TEST_CASE("clients that came together are not probed together") {
+TEST_CASE("clients that connect together are not probed together") {
   Served served;
   std::list<Peer> peers;
   for (int i = 0; i < 60; ++i) peers.emplace_back(served, "");
   Peer last_one(served);
-  REQUIRE(alive(last_one));  // all are served by now
+  REQUIRE(alive(last_one));  // all are served now
   const std::vector<long> times = times_to_probes(served.port());
   REQUIRE(times.size() >= peers.size());
   const auto [first, last] = std::minmax_element(times.begin(), times.end());
@@ -123,7 +123,7 @@ TEST_CASE("the bytes that identified the protocol are part of the conversation")
   CHECK(reply == integer(5));
 }
 
-TEST_CASE("a client is woken by another one") {
+TEST_CASE("a client is woken by another client") {
   Served served;
   Peer waiting(served);
   waiting.send(wait({"/k", "/l"}));
@@ -174,7 +174,7 @@ TEST_CASE("silent connections are bounded in number") {
   CHECK(alive(sixth));
 }
 
-TEST_CASE("a client that stops in the middle of a request keeps no other client waiting") {
+TEST_CASE("a client that stops in the middle of a request does not block other clients") {
   Served served;
   Peer stalled(served, kHello + hex("01040000"));
   Peer good(served);
@@ -204,7 +204,7 @@ TEST_CASE("keys and values up to their limits go through") {
   CHECK(peer.closed());
 }
 
-TEST_CASE("requests that wait for another turn are kept as they came") {
+TEST_CASE("requests that wait for another turn are kept unchanged") {
   Limits limits;
   limits.turn = std::chrono::milliseconds(0);
   Served served(limits);
@@ -215,7 +215,7 @@ TEST_CASE("requests that wait for another turn are kept as they came") {
     requests += add("/sum", 1);
     sums += integer(i);
   }
-  served.on_its_thread([&](Server&) {  // which finds both
+  served.on_its_thread([&](Server&) {  // the server finds both at once
     adder.send(requests);
     other.send(set("/large", std::string(8'000, 'x')));
   });
@@ -223,7 +223,7 @@ TEST_CASE("requests that wait for another turn are kept as they came") {
   CHECK(alive(other));
 }
 
-TEST_CASE("a client that never reads is served no further, and others are") {
+TEST_CASE("a client that never reads is served no further, but others are") {
   Served served;
   Peer good(served);
   good.send(set("/large", std::string(8 << 20, 'x')));
@@ -238,13 +238,13 @@ TEST_CASE("a client that never reads is served no further, and others are") {
     for (int i = 0; i < 100; ++i) REQUIRE(deaf.receive(8 + (8 << 20)).size() == 8 + (8 << 20));
     wait_for_key(good, "/after");
   }
-  SECTION("and it may vanish") {
+  SECTION("and then it may vanish") {
     deaf.break_off();
     CHECK(alive(good));
   }
 }
 
-TEST_CASE("clients that vanish while they wait harm no other") {
+TEST_CASE("clients that vanish while they wait do not harm others") {
   Served served;
   Peer good(served);
   for (int i = 0; i < 50; ++i) {
@@ -255,14 +255,14 @@ TEST_CASE("clients that vanish while they wait harm no other") {
   Peer still(served, kHello + wait({"/k"}));
   good.send(set("/k", ""));
   CHECK(still.receive(1) == kStop);
-  // Newcomers may get the descriptors of those who left: they hear nothing they did not ask for.
+  // Newcomers may get the descriptors of clients that left: they must not get the others' replies.
   for (int i = 0; i < 50; ++i) {
     Peer newcomer(served);
     REQUIRE(newcomer.ask(key_count(), 8) == integer(2));
   }
 }
 
-TEST_CASE("what a client sent before it hung up still counts") {
+TEST_CASE("a request that a client sent before it hung up still counts") {
   Served served;
   Peer good(served);
   Peer brief(served, kHello + set("/last", "word"));
@@ -286,11 +286,11 @@ TEST_CASE("a new round finds an empty store and no old client") {
   CHECK(fresh.ask(set("/later", "") + key_count(), 8) == integer(2));
 }
 
-TEST_CASE("a client that would miss news of the keys that it watches is disconnected") {
+TEST_CASE("a client that would miss news of its watched keys is disconnected") {
   Limits limits;
   limits.unread_bytes = 1000;
   Served served(limits);
-  Peer watching(served, "");  // an old one: newer clients cannot watch
+  Peer watching(served, "");  // an old client: newer clients cannot watch
   REQUIRE(watching.ask(hex("0702000000000000002f77"), 1) == hex("03"));
   Peer other(served);
   other.send(set("/w", std::string(2000, 'x')));
@@ -317,8 +317,8 @@ TEST_CASE("a client that fills the store is named in a warning") {
   CHECK(lines.find("type 71") == std::string::npos);  // strays are not worth a warning
 }
 
-TEST_CASE("a busy client whose outbox is flushed by the news it waited for is served on") {
-  // So that one send takes all that is left: what the kernel holds, measured, and a quarter more.
+TEST_CASE("a busy client whose outbox is flushed by awaited news is served further") {
+  // One send must take all that is left: what the kernel holds, as measured, and a quarter more.
   const auto conversation = [](std::size_t value, std::size_t times, bool notified) {
     Limits limits;
     limits.busy_bytes = 1024;
@@ -345,7 +345,7 @@ TEST_CASE("a busy client whose outbox is flushed by the news it waited for is se
     const std::size_t held = got.size();
     const std::size_t whole = 8 + value + (notified ? 1 : 0) + 4;
     if (notified) got += peer.receive(whole - held);
-    // If less was measured than the kernel holds, it took all before the news.
+    // If the kernel holds more than was measured, it took all before the news.
     const std::string large = text(std::string(value, 'x'));
     CHECK((!notified || got == large + kStop + "abcd" || got == large + "abcd" + kStop));
     return held;

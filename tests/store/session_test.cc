@@ -62,8 +62,8 @@ TEST_CASE("a wrong start ends the connection") {
   CHECK_FALSE(store.why(client).empty());
 }
 
-// Without a greeting this is a legacy compare_set that is not whole yet; PyTorch's newer servers,
-// which know no legacy clients, close.
+// Without a greeting this is an incomplete legacy compare_set. PyTorch's newer servers, which do
+// not know legacy clients, close.
 TEST_CASE("a set without greeting is taken for the legacy dialect and gets no reply") {
   InProcessStore store;
   const int client = store.enter();
@@ -72,7 +72,7 @@ TEST_CASE("a set without greeting is taken for the legacy dialect and gets no re
   CHECK(store.store().key_count() == 0);
 }
 
-TEST_CASE("replies to what was known go out before a client is closed for the rest") {
+TEST_CASE("replies to valid requests are sent before an invalid one closes the connection") {
   InProcessStore store;
   const int client = store.enter();
   CHECK_FALSE(store.send(client, kHello + add("/c", 5) + "\x63"));
@@ -115,7 +115,7 @@ TEST_CASE("the empty key is a key") {
   CHECK(ask(store, client, set("", "x") + get("")) == text("x"));
 }
 
-TEST_CASE("adding to what is not a number ends the connection") {
+TEST_CASE("adding to a value that is not a number ends the connection") {
   InProcessStore store;
   const int client = greeted(store);
   const std::string value = GENERATE("abc", "");
@@ -165,7 +165,7 @@ TEST_CASE("a cancel that crosses the wake-up gets both replies") {
   CHECK(ask(store, waiting, cancel() + add("/c", 5)) == kStop + kCanceled + integer(5));
 }
 
-TEST_CASE("barriers: of no clients, timed out, and abandoned") {
+TEST_CASE("barriers may be of no clients, time out, and be abandoned") {
   InProcessStore store;
   const int one = greeted(store);
   CHECK(ask(store, one, barrier("/b", -1)) == kStop);
@@ -213,7 +213,7 @@ TEST_CASE("the interim numbering of multi_get, multi_set and cancel works withou
   CHECK(ask(store, client, std::string("\x0b")) == kCanceled);
 }
 
-TEST_CASE("a request that never ends keeps no other client waiting") {
+TEST_CASE("a request that never ends does not block other clients") {
   InProcessStore store;
   const int stalled = greeted(store);
   const int other = greeted(store);
@@ -279,13 +279,13 @@ TEST_CASE("a long reply is made piece by piece, as the client reads it") {
   store.stop_reading(reader);
   REQUIRE(store.send(reader, wait({"/late"}) + request + key_count()));
   CHECK(store.session(reader).memory() < 20'000);
-  // Requests that come during the reply do not cut it in two.
+  // Requests that come during the reply must not cut it in two.
   REQUIRE(store.send(other, set("/late", "")));
   const std::int64_t keys = std::int64_t(store.store().key_count());
   CHECK(store.read_on(reader) == expected + kStop + integer(keys));
 }
 
-TEST_CASE("while memory is short a client's next request waits until it has read every reply") {
+TEST_CASE("while memory is short, a client's next request waits until it has read every reply") {
   InProcessStore store;
   const int lazy = greeted(store);
   store.stop_reading(lazy);

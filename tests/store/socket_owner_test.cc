@@ -6,7 +6,7 @@
 using namespace ddprun::store;
 using Kind = SocketOwner::Kind;
 
-TEST_CASE("a connection is of this user, of root, or of another user") {
+TEST_CASE("a connection belongs to this user, to root, or to another user") {
   CHECK(owner_of({{1000, 77}}, 1000) == SocketOwner{Kind::ours});
   CHECK(owner_of({{0, 77}}, 1000) == SocketOwner{Kind::ours});
   CHECK(owner_of({{1001, 77}}, 1000) == SocketOwner{Kind::foreign, 1001});
@@ -14,21 +14,21 @@ TEST_CASE("a connection is of this user, of root, or of another user") {
   CHECK(owner_of({}, 1000) == SocketOwner{Kind::none});
 }
 
-TEST_CASE("a closed connection that counts as root's is nobody's") {
+TEST_CASE("a closed connection that counts as root's belongs to nobody") {
   CHECK(owner_of({{0, 0}}, 1000) == SocketOwner{Kind::none});
   CHECK(owner_of({{0, 0}}, 0) == SocketOwner{Kind::none});
   CHECK(owner_of({{1000, 0}}, 1000) == SocketOwner{Kind::ours});
   CHECK(owner_of({{1001, 0}}, 1000) == SocketOwner{Kind::foreign, 1001});
 }
 
-TEST_CASE("of several connections with the same ends any of another user makes it foreign") {
+TEST_CASE("of connections with the same ends, any of another user makes them foreign") {
   CHECK(owner_of({{1000, 77}, {1001, 78}}, 1000) == SocketOwner{Kind::foreign, 1001});
   CHECK(owner_of({{1001, 78}, {1000, 77}}, 1000) == SocketOwner{Kind::foreign, 1001});
   CHECK(owner_of({{1000, 77}, {0, 0}}, 1000) == SocketOwner{Kind::ours});
   CHECK(owner_of({{0, 0}, {0, 0}}, 1000) == SocketOwner{Kind::none});
 }
 
-TEST_CASE("a user id that a namespace lends to all others tells no users apart") {
+TEST_CASE("a user id that a namespace gives to all others does not tell users apart") {
   const auto everyone = "         0          0 4294967295\n";
   const auto container = "         0     100000      65534\n";
   CHECK(is_distinct(1000, 65534, container));

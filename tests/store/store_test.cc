@@ -52,7 +52,7 @@ TEST_CASE("a counter is read from text as C reads it") {
   }
 }
 
-TEST_CASE("compare_set stores where the expectation holds and returns the value") {
+TEST_CASE("compare_set stores if the expectation holds, and returns the value") {
   Store store(kPlenty);
   CHECK(must(store.compare_set("k", "expected", "new")) == "expected");
   CHECK(store.get("k") == nullptr);
@@ -62,7 +62,7 @@ TEST_CASE("compare_set stores where the expectation holds and returns the value"
   CHECK(text(store.get("k")) == "two");
 }
 
-TEST_CASE("a waiter is woken once every key has been there, even if not at the same time") {
+TEST_CASE("a waiter is woken once every key has existed, even if not at the same time") {
   Store store(kPlenty);
   must(store.set("here", ""));
   CHECK(must(store.wait(1, {"here"})));
@@ -79,7 +79,7 @@ TEST_CASE("a waiter is woken once every key has been there, even if not at the s
   CHECK_FALSE(store.has_events());
 }
 
-TEST_CASE("everything that creates a key wakes the clients that wait for it") {
+TEST_CASE("every way to create a key wakes the clients that wait for it") {
   Store store(kPlenty);
   CHECK_FALSE(must(store.wait(1, {"k"})));
   CHECK_FALSE(must(store.wait(2, {"k"})));
@@ -112,8 +112,7 @@ TEST_CASE("a client that stops waiting, waits again or leaves is not woken") {
 }
 
 TEST_CASE(
-    "a failure is the value of every failure key that is waited for, then or later, and of no "
-    "other") {
+    "a failure is the value of every failure key that is awaited, then or later, and of no other") {
   Store store(kPlenty);
   CHECK_FALSE(must(store.wait(1, {"/a/ddprun/alarm/0"})));
   CHECK_FALSE(must(store.wait(2, {"/b/ddprun/alarm/1"})));
@@ -133,7 +132,7 @@ TEST_CASE(
   CHECK(text(store.get("/a/ddprun/alarm/2")) == "own");
 }
 
-TEST_CASE("queues are first in first out and apart from keys") {
+TEST_CASE("queues are first in first out, and separate from keys") {
   Store store(kPlenty);
   must(store.push("q", "1"));
   must(store.push("q", "2"));
@@ -148,7 +147,7 @@ TEST_CASE("queues are first in first out and apart from keys") {
   CHECK_FALSE(store.has("q"));
 }
 
-TEST_CASE("a push wakes one waiter, the one that came first") {
+TEST_CASE("a push wakes one waiter, the first") {
   Store store(kPlenty);
   CHECK_FALSE(must(store.wait(9, {"q", "other"})));
   CHECK_FALSE(must(store.wait(7, {"q"})));
@@ -171,7 +170,7 @@ TEST_CASE("a barrier releases all when the last has come") {
   CHECK(must(store.barrier(4, "b", 3)));
 }
 
-TEST_CASE("a barrier of no clients returns at once, and one that is left still counts") {
+TEST_CASE("a barrier of no clients returns at once, and an abandoned one still counts") {
   Store store(kPlenty);
   CHECK(must(store.barrier(1, "none", 0)));
   CHECK(must(store.barrier(1, "none", -1)));
@@ -193,7 +192,7 @@ TEST_CASE("the key of a barrier exists from the first arrival, and setting it re
   CHECK(store.barrier(3, "b", 9).has_error());
 }
 
-TEST_CASE("a compare_set that stores nothing releases those at a barrier, as PyTorch's does") {
+TEST_CASE("a compare_set that stores nothing releases clients at a barrier, as PyTorch's does") {
   Store store(kPlenty);
   CHECK_FALSE(must(store.barrier(1, "b", 9)));
   CHECK(must(store.compare_set("b", "another", "value")) == "1");
@@ -251,7 +250,7 @@ TEST_CASE("a full store refuses what would grow it, and changes nothing") {
   must(store.set("l", std::string(400, 'x')));
 }
 
-TEST_CASE("what is given back counts as free") {
+TEST_CASE("freed memory counts as free") {
   Store store(kPlenty);
   must(store.set("k", "value"));
   must(store.set("k", "longer value"));

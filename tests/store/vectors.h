@@ -14,7 +14,7 @@ class StoreVectors {
  public:
   StoreVectors();
 
-  /// The bytes of a row, which counts as used.
+  /// The bytes of a row; marks it as used.
   const std::string& operator[](const std::string& id);
 
   std::size_t size() const { return rows_.size(); }

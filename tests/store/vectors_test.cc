@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests that unmodified PyTorch clients were seen to send, and the answers to them.
+// Recorded requests of unmodified PyTorch clients, and the answers to them.
 #include "tests/store/vectors.h"
 
 #include "tests/catch.h"
@@ -56,7 +56,7 @@ void play_every_way(const std::vector<Exchange>& conversation) {
   play_in_pieces_of(1 << 20, conversation);
 }
 
-/// N45 and its reply: of two, both are told when the second has come.
+/// N45 and its reply: a barrier of two clients releases both when the second has come.
 void play_barrier(StoreVectors& vectors, bool byte_by_byte) {
   InProcessStore store;
   const int first = store.enter();
@@ -74,7 +74,7 @@ void play_barrier(StoreVectors& vectors, bool byte_by_byte) {
   CHECK(store.received(second) == vectors["N45r"]);
 }
 
-/// O40 to O43: one client watches what another does.
+/// O40 to O43: one client watches the changes of another.
 void play_watch(StoreVectors& vectors) {
   const std::string set_one = hex("0002000000000000002f77010000000000000031");
   const std::string set_22 = hex("0002000000000000002f7702000000000000003232");

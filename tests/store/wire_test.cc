@@ -12,7 +12,7 @@ namespace {
 
 constexpr WireLimits kLimits;
 
-/// Parses `bytes` as the first of a connection, the greeting left out.
+/// Parses `bytes` as the first of a connection, after the greeting.
 Status after_greeting(const std::string& bytes, WireLimits limits = kLimits) {
   RequestParser parser(limits);
   REQUIRE(parser.next(kHello) == Status::complete);
@@ -23,7 +23,7 @@ Status alone(const std::string& bytes) {
   return RequestParser(kLimits).next(bytes);
 }
 
-/// How many bytes of `bytes` the parser takes before it knows that it cannot be.
+/// The number of bytes of `bytes` after which the parser refuses them.
 std::size_t refused_at(const std::string& bytes) {
   RequestParser parser(kLimits);
   std::size_t start = 0;
@@ -38,7 +38,7 @@ std::size_t refused_at(const std::string& bytes) {
 
 }  // namespace
 
-TEST_CASE("the first five bytes tell the dialect") {
+TEST_CASE("the first five bytes decide the dialect") {
   RequestParser current(kLimits);
   for (std::size_t size = 0; size < 5; ++size) {
     CHECK(current.next(std::string_view(kHello).substr(0, size)) == Status::incomplete);
@@ -57,7 +57,7 @@ TEST_CASE("the first five bytes tell the dialect") {
   CHECK(legacy.request().field(1) == "v");
 }
 
-TEST_CASE("what cannot be a client of the store is refused at the first byte that shows it") {
+TEST_CASE("bytes that cannot be a store client's are refused at the first byte that shows it") {
   CHECK(refused_at("GET / HTTP/1.1\r\n\r\n") == 1);
   CHECK(refused_at("SSH-2.0-OpenSSH") == 1);
   CHECK(refused_at(std::string("\x16\x03\x01\x02\x00", 5)) == 1);
@@ -107,7 +107,7 @@ TEST_CASE("a request is bounded as a whole") {
   CHECK(after_greeting(two.substr(0, two.size() - 60), limits) == Status::malformed);
 }
 
-TEST_CASE("a request may arrive byte by byte and move in memory meanwhile") {
+TEST_CASE("a request may arrive byte by byte, and move in memory between calls") {
   const std::string sent =
       type(RequestType::multi_set) + integer(2) + text("a") + text("1") + text("") + text("22");
   RequestParser parser(kLimits);
