@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Environments of processes of real jobs, shortened to what matters.
+// Environments of processes of real jobs, shortened to the variables that matter.
 #include "engine/detect.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 
 using Environment = std::map<std::string, std::string, std::less<>>;
 
-/// `files`: also what commands print.
+/// `files` also has the output of commands.
 Surroundings on(const std::string& host, Environment environment,
                 const std::map<std::string, std::string>& files = {}) {
   const auto look_up = [files](const std::string& name) {
@@ -75,20 +75,20 @@ const Environment kSlurmBatch = {{"SLURM_JOB_ID", "4711"},
                                  {"SLURM_TASKS_PER_NODE", "1(x4)"},
                                  {"SLURMD_NODENAME", "rack0node1"}};
 
-TEST_CASE("without an engine's variables there is none") {
+TEST_CASE("without an engine's variables no engine is detected") {
   CHECK_FALSE(must(detect(std::nullopt, on("here", {{"HOME", "/root"}, {"JOB_ID", "7"}}))));
   CHECK_FALSE(must(detect(std::nullopt, on("here", {{"SLURM_JOB_ID", ""}}))));
   CHECK_FALSE(must(detect(std::nullopt, on("a-1", {{"JOB_COMPLETION_INDEX", "1"}}))));
 }
 
-TEST_CASE("an engine that is asked for by name has to be there") {
+TEST_CASE("an engine that --engine names must be there") {
   CHECK(refusal(on("here", {}), Engine::slurm) ==
         "--engine slurm: SLURM_JOB_ID is not set, so this is not a job of it; leave --engine out");
   CHECK(found(on("gpu08", with(kSlurmStep, {{"FLUX_JOB_ID", "f1"}})), Engine::slurm).job ==
         "4711.0");
 }
 
-TEST_CASE("names of engines") {
+TEST_CASE("each engine has a name that is parsed back") {
   for (const Engine engine :
        {Engine::slurm, Engine::kubernetes, Engine::pbs, Engine::sge, Engine::lsf, Engine::flux}) {
     CHECK(parse_engine(name_of(engine)) == engine);
@@ -111,12 +111,12 @@ TEST_CASE("in a step of Slurm the step's nodes count, and their order gives the 
   CHECK(job.grace == std::chrono::seconds(25));
 }
 
-TEST_CASE("Slurm's number for an array is not the name of the task that has it, too") {
+TEST_CASE("a task of a Slurm array is named by array and index, not by the array's number") {
   const Environment first = {{"SLURM_ARRAY_JOB_ID", "4711"}, {"SLURM_ARRAY_TASK_ID", "3"}};
   const Allocation task = found(on("gpu08", with(kSlurmStep, first)));
   CHECK(task.id == "4711_3");
   CHECK(std::ranges::count(task.deadline_query, "4711_3") == 1);
-  // One with a number of its own, or a job that has inherited the variables.
+  // A task with a number of its own, or a job that has inherited the variables.
   const Environment other = {{"SLURM_ARRAY_JOB_ID", "4709"}, {"SLURM_ARRAY_TASK_ID", "3"}};
   CHECK(found(on("gpu08", with(kSlurmStep, other))).id == "4711");
 }
@@ -148,7 +148,7 @@ TEST_CASE("the shell of salloc is in no step, on a login node or on the job's fi
   check(interactive.node_rank, 0, "SLURM_JOB_NODELIST");
 }
 
-TEST_CASE("of a job of several components Slurm tells all nodes only in a step") {
+TEST_CASE("Slurm tells all nodes of a job of several components only in a step") {
   const Environment more = {{"SLURM_HET_SIZE", "3"}};
   const Allocation script = found(on("rack0node1", with(kSlurmBatch, more)));
   CHECK(script.only_a_part ==
@@ -159,7 +159,7 @@ TEST_CASE("of a job of several components Slurm tells all nodes only in a step")
   CHECK(found(on("gpu08", with(kSlurmStep, more))).only_a_part.empty());
 }
 
-TEST_CASE("what Slurm's variables cannot mean is refused in one sentence") {
+TEST_CASE("impossible values of Slurm's variables are refused in one sentence") {
   const std::string none = "; --engine none starts ddprun without the engine";
   // A shell that inherited the variables of a step elsewhere.
   CHECK(refusal(on("login", without(kSlurmStep, "SLURMD_NODENAME"))) ==
@@ -233,7 +233,7 @@ TEST_CASE("a pod of Volcano has the hosts of its own task") {
   CHECK(tests::contains(refusal(on("elsewhere", volcano)), "plugins env and svc"));
 }
 
-TEST_CASE("PBS has a line for each process; its script runs on the first host, its tasks on all") {
+TEST_CASE("PBS lists a host for each process; scripts run on the first host, tasks on all") {
   const Environment script = {{"PBS_ENVIRONMENT", "PBS_BATCH"},
                               {"PBS_JOBID", "604319.head"},
                               {"PBS_JOBCOOKIE", "6B8C4F9D774B0AA5"},
@@ -251,7 +251,7 @@ TEST_CASE("PBS has a line for each process; its script runs on the first host, i
   check(job.nodes, 2, "PBS_NODEFILE");
   check(job.node_rank, 0, "PBS_NODEFILE");
   check(job.master, std::string("n1"), "PBS_NODEFILE");
-  // Torque's script has one more.
+  // Torque's script has this variable, too.
   CHECK_FALSE(found(on("n1", with(script, {{"PBS_VNODENUM", "0"}}), files)).on_every_node);
 
   const Allocation task =
@@ -266,7 +266,7 @@ TEST_CASE("PBS has a line for each process; its script runs on the first host, i
                         "PBS_TASKNUM=x is not a number"));
 }
 
-TEST_CASE("SGE has a table of hosts, and says how often it started the job") {
+TEST_CASE("SGE has a table of hosts, and tells how often it started the job") {
   const Environment sge = {{"JOB_ID", "9"}, {"PE_HOSTFILE", "/pe"}, {"RESTARTED", "1"}};
   const Allocation job =
       found(on("b", sge, {{"/pe", "a 4 all.q@a UNDEFINED\nb 4 all.q@b UNDEFINED\n"}}));
@@ -285,7 +285,7 @@ TEST_CASE("LSF has pairs, or a file of slots") {
   CHECK(tests::contains(refusal(on("h2", {{"LSB_JOBID", "5"}})), "neither LSB_MCPU_HOSTS nor"));
 }
 
-TEST_CASE("a task of Flux has its rank, its hosts by a command, and may be inside a job of Slurm") {
+TEST_CASE("a task of Flux has its rank, its hosts by a command, and may be in a job of Slurm") {
   const Environment flux = {{"FLUX_JOB_ID", "f2oFpsLwsLm"},
                             {"FLUX_JOB_NNODES", "2"},
                             {"FLUX_JOB_SIZE", "2"},
@@ -301,13 +301,13 @@ TEST_CASE("a task of Flux has its rank, its hosts by a command, and may be insid
   check(job.node_rank, 1, "FLUX_TASK_RANK");
   check(job.master, std::string("gpu07"), "flux hostlist local");
   CHECK_FALSE(found(on("gpu08", flux)).master);         // no such command in this container
-  CHECK_FALSE(found(on("gpu07", flux, hosts)).master);  // tasks that were mapped otherwise
+  CHECK_FALSE(found(on("gpu07", flux, hosts)).master);  // somebody has mapped the tasks otherwise
   CHECK(tests::contains(refusal(on("gpu08", with(flux, {{"FLUX_JOB_SIZE", "16"}}))),
                         "--tasks-per-node=1"));
 }
 
 TEST_CASE(
-    "a batch script of Flux is on the first host of an instance, whose hosts a command prints") {
+    "a batch script of Flux runs on the first host of an instance; a command prints the hosts") {
   const Environment script = {{"FLUX_ENCLOSING_ID", "f2oFpsLwsLm"},
                               {"FLUX_URI", "local:///tmp/flux-yMvT/local-0"}};
   const Allocation job = found(on("gpu07", script, {{"flux hostlist local", "gpu[07-09]\n"}}));
@@ -323,7 +323,7 @@ TEST_CASE(
                         "this host, login, is not one of the 3"));
 }
 
-TEST_CASE("ports are the same on every node, another for another job, and none of clients") {
+TEST_CASE("ports are the same on every node, differ between jobs, and are none of clients") {
   const auto ports = ports_of("4711.0");
   CHECK(ports.size() > 1);
   CHECK(ports_of("4711.0") == ports);

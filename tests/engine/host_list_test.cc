@@ -26,7 +26,7 @@ TEST_CASE("a host list has ranges, leading zeros, several brackets in a name and
   CHECK(must(expand_host_list(text)) == hosts);
 }
 
-TEST_CASE("an invalid host list is an error, and none fills the memory") {
+TEST_CASE("an invalid host list is an error, and no list fills the memory") {
   const std::string text = GENERATE(values<std::string>({"",
                                                          ",",
                                                          "a,",
@@ -65,7 +65,7 @@ TEST_CASE("counts may be repeated") {
   }
 }
 
-TEST_CASE("a hostfile has each host once, in order, however many lines it has") {
+TEST_CASE("each host of a hostfile is listed once, in order, however many lines it has") {
   CHECK(must(hosts_of_lines("b\nb\na\nb\n\n a \n")) == Hosts{"b", "a"});
   CHECK(must(hosts_of_table("b 4 all.q@b UNDEFINED\na 4 all.q@a <NULL>\n")) == Hosts{"b", "a"});
   CHECK(must(hosts_of_pairs("b 4 a 8 b 1")) == Hosts{"b", "a"});

@@ -86,7 +86,7 @@ TEST_CASE("a success, a failure of the program and a cancelled job are not reque
   }
 }
 
-TEST_CASE("only a batch job that may be requeued is, and not more often than allowed") {
+TEST_CASE("only a batch job that may be requeued is, and no more often than allowed") {
   JobState state = ending("TimeLimit");
   RequeueSpec often = spec();
   often.so_far = 3;
@@ -99,7 +99,7 @@ TEST_CASE("only a batch job that may be requeued is, and not more often than all
   CHECK(decide(state).why == "only a batch job can be");
 }
 
-TEST_CASE("what Slurm says of a job is read") {
+TEST_CASE("Slurm's description of a job is parsed") {
   const auto state = parse_job_state(
       "JobId=1 JobName=a Reason JobState=COMPLETING Reason=TimeLimit Dependency=(null) Requeue=1 "
       "Restarts=2 BatchFlag=1 Reboot=0 StartTime=1795443807 EndTime=1795443834 "
