@@ -15,7 +15,7 @@
 namespace ddprun::remote {
 namespace {
 
-TEST_CASE("a host that reads nothing gets few signs of life later, and every signal") {
+TEST_CASE("a host that reads nothing later gets few signs of life, and every signal") {
   boost::asio::io_context io{1};
   const HostSpec host{"b", "/bin/cat", {"cat"}, {}};
   const auto connection = must(Connection::open(io.get_executor(), host, nullptr));

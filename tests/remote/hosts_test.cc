@@ -33,14 +33,14 @@ TEST_CASE("the slots of a host that is named more than once are added") {
   CHECK(text_of(must(parse_host_list("a:4,b,a:2"))) == "a/6 b");
 }
 
-TEST_CASE("a file of hosts is written as for Open MPI or MPICH") {
+TEST_CASE("a file of hosts has the format of Open MPI or MPICH") {
   CHECK(text_of(must(parse_host_file("# nodes\n\na slots=4 max_slots=8\r\n  b:2 # old\nc\n"))) ==
         "a/4 b/2 c");
   CHECK(refusal(parse_host_file("\n# none\n")) == "names no host");
   CHECK(refusal(parse_host_file("a\nb cores=4\n")) == "line 2: expected slots=N, not 'cores=4'");
 }
 
-TEST_CASE("what ssh could read as an option, or a shell as more than a name, is no host") {
+TEST_CASE("a name that ssh could read as an option, or a shell as more than a name, is refused") {
   for (const char* text :
        {"", "a,", ",a", "-oProxyCommand=x", "a b", "a;b", "$(a)", "me@", "a/b"}) {
     INFO(text);
@@ -52,7 +52,7 @@ TEST_CASE("what ssh could read as an option, or a shell as more than a name, is 
   }
 }
 
-TEST_CASE("a name that every host has for itself") {
+TEST_CASE("a name that means the host itself on every host is recognized") {
   for (const char* name : {"localhost", "me@localhost", "127.0.0.1", "::1"})
     CHECK(is_loopback(name));
   for (const char* name : {"local", "localhost1", "10.0.0.1", "fd09::1"})

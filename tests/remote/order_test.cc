@@ -18,7 +18,7 @@ std::string body_of(const std::string& bytes) {
   return bytes.substr(bytes.find('\n') + 1);
 }
 
-TEST_CASE("an order arrives as it was, whatever is in its words") {
+TEST_CASE("an order arrives unchanged, whatever its words contain") {
   const std::string bytes = encode(kOrder, 64);
   const Lengths lengths = must(decode_head(head_of(bytes)));
   CHECK(lengths.order == body_of(bytes).size());
@@ -37,7 +37,7 @@ TEST_CASE("an order of another version is refused with both versions") {
                                 "on all hosts");
 }
 
-TEST_CASE("no invalid order is followed") {
+TEST_CASE("an invalid order is refused") {
   for (const char* line : {"", "ddprun", "ddprun ", "ddprun " DDPRUN_VERSION,
                            "ddprun " DDPRUN_VERSION " ", "ddprun " DDPRUN_VERSION " -1 0",
                            "ddprun " DDPRUN_VERSION " 16777217 0", "ddprun " DDPRUN_VERSION " 12",

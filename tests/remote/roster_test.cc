@@ -26,7 +26,7 @@ TEST_CASE("at most 64 agents are started at the same time") {
   CHECK(roster.start_more().empty() == false);
 }
 
-TEST_CASE("a job that succeeded has 0, although a host was lost before") {
+TEST_CASE("a job that succeeded has code 0, even if a host was lost before") {
   Roster roster = running(3, 2);
   const Roster::Verdict lost = roster.has_ended(1, std::nullopt);
   CHECK(lost.what == What::lost);
@@ -47,7 +47,7 @@ TEST_CASE("a lost host stops the others at once if too few are left") {
   CHECK(roster.lost_host());
 }
 
-TEST_CASE("an agent that does not start is like a lost one") {
+TEST_CASE("an agent that does not start is treated like a lost one") {
   Roster roster(3, 2);
   roster.start_more();
   CHECK(roster.has_ended(0, 2).what == What::failed_to_start);
@@ -90,7 +90,7 @@ TEST_CASE("a job that the user stops has the code of its agents, or else of the 
   CHECK(starting.code() == 143);
 }
 
-TEST_CASE("the exit code of a job that failed is no spare's, whichever ends first") {
+TEST_CASE("the exit code of a job that failed is not a spare's, whichever ends first") {
   const int first = GENERATE(0, 2);  // the last host is the spare
   Roster roster(3, 2, true);
   roster.start_more();
@@ -103,7 +103,7 @@ TEST_CASE("the exit code of a job that failed is no spare's, whichever ends firs
   CHECK(roster.code() == 7);
 }
 
-TEST_CASE("what all hosts say is shown once, each time that they say it") {
+TEST_CASE("lines that all hosts print are shown once each time") {
   OwnLines lines(3);
   CHECK(lines.is_new(0, "report"));
   CHECK_FALSE(lines.is_new(1, "report"));

@@ -17,7 +17,7 @@ TEST_CASE(
         Words{"me@b", "exec '/my tools/ddprun' --remote_agent"});
 }
 
-TEST_CASE("each way in which a start fails has a sentence that says what to do") {
+TEST_CASE("each failure of a start has a sentence that says what to do") {
   const Words ssh = ssh_command("ssh", "b", "/opt/ddprun");
   CHECK(start_failure_text({"b", ssh, 2, "cannot enter the directory /x", "anything"}) ==
         "host b: cannot enter the directory /x");
