@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// All of Catch2 2; Catch2 3 is a library. A test that hangs is ended, and says where it is:
-// DDPRUN_TEST_SECONDS in the environment changes the limit for each test; 0: none.
+// All of Catch2 2; Catch2 3 is a library. Ends a test that hangs, and prints its section.
+// DDPRUN_TEST_SECONDS in the environment sets the limit for each test; 0: no limit.
 #define CATCH_CONFIG_RUNNER
 #include "tests/catch.h"
 
@@ -24,7 +24,7 @@ unsigned seconds_limit() {
   return static_cast<unsigned>(given == nullptr ? DDPRUN_TEST_SECONDS : std::atoi(given));
 }
 
-char message[1024];  // of the handler, which may only write it
+char message[1024];  // the signal handler only writes it
 size_t message_size = 0;
 
 void on_time_over(int) {

@@ -3,7 +3,7 @@
 
 #include <unistd.h>
 
-// Run by a test of its own, which expects that it is ended.
+// A separate test runs this one, and expects that it is ended.
 TEST_CASE("a test that never ends", "[.never_ends]") {
   SECTION("its section") {
     for (;;) pause();

@@ -8,8 +8,8 @@
 
 namespace ddprun {
 
-/// A table in a comment of a header, as of an automaton: cells stand between '|', and its first
-/// cell begins with "event \". What is indented deeper than the first cell continues the row above.
+/// A table in a header's comment, such as an automaton's. Cells stand between '|'; the first begins
+/// with "event \". A line that is indented deeper than the first cell continues the row above.
 struct CommentTable {
   struct Row {
     std::string name;
@@ -41,7 +41,7 @@ inline void append(std::string& text, const std::string& more) {
 
 }  // namespace comment_table
 
-/// The table of the file at `path`; without rows when there is none.
+/// The table of the file at `path`; has no rows if there is no table.
 inline CommentTable read_comment_table(const std::string& path) {
   using namespace comment_table;
   CommentTable table;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Of test programs that have no main() of their own.
+// The main() of test programs that have none of their own.
 
 int run_catch(int argc, char** argv);  // catch.cc
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The only object of the tests that has the folders' names in it: all others are the same in every
+// The only object of the tests that contains the folders' names. All others are the same in every
 // clone, so that a compiler cache has them.
 #include "tests/paths.h"
 

@@ -5,13 +5,13 @@
 
 namespace ddprun::tests {
 
-/// Absolute path of a file of this project, as source_path("docs/events.md").
+/// Absolute path of a file of this project: source_path("docs/events.md").
 std::string source_path(const std::string& name);
 
-/// Absolute path of what was built, as build_path("lib/libddp.so").
+/// Absolute path of a built file: build_path("lib/libddp.so").
 std::string build_path(const std::string& name);
 
-/// Absolute path of a program that was built.
+/// Absolute path of a built program.
 std::string program_path(const std::string& name);
 
 /// Absolute path of the NVML that FAKE_NVML in the environment describes.

@@ -9,7 +9,7 @@
 
 namespace ddprun::tests {
 
-/// A port of 127.0.0.1 without a listener. It is below those that the kernel assigns
+/// A port of 127.0.0.1 without a listener. It is below the ports that the kernel assigns
 /// (ip_local_port_range, ip(7)), so that no other test gets it before it is used.
 inline std::uint16_t unused_port() {
   boost::asio::io_context context;
