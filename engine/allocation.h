@@ -26,7 +26,7 @@ struct Surroundings {
   std::string host;  ///< this host's name
   /// The content of a file; nullopt: it cannot be read.
   std::function<std::optional<std::string>(const std::string& path)> read_file;
-  /// What a command prints; nullopt: there is no such command.
+  /// The output of a command; nullopt: there is no such command.
   std::function<std::optional<std::string>(const std::vector<std::string>& words)> output_of;
 };
 

@@ -69,8 +69,8 @@ void Connection::send_order(std::string order, std::shared_ptr<const Secret> sec
 
 void Connection::when_ended(std::function<void(launcher::ExitStatus)> ended) {
   worker_.when_ended([this, ended = std::move(ended)](launcher::ExitStatus status) {
-    // Processes left on the host end when the input ends. What they print about that must not count
-    // as the agent's last output.
+    // Processes left on the host end when the input ends. Their output about that must not count as
+    // the agent's last output.
     ended(status);
     boost::system::error_code ignored;
     input_.close(ignored);

@@ -13,9 +13,9 @@ namespace ddprun::remote {
 ///
 // clang-format off
 ///   an agent                        with `least` hosts left  with fewer
-///   ends before it took part        the others go on         stop the others: 125
-///   is lost: its connection ended   the others go on         stop the others: 125
-///   ends with an error              the others go on         stop those that do not end soon
+///   ends before it took part        the others continue      stop the others: 125
+///   is lost: its connection ended   the others continue      stop the others: 125
+///   ends with an error              the others continue      stop those that do not end soon
 ///   ends with 0: the job succeeded  the others end, too      the same
 // clang-format on
 class Roster {

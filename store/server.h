@@ -41,7 +41,7 @@ class Server {
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  /// Serves a client of which `received` was read already (the port is shared: the first bytes
+  /// Serves a client whose bytes `received` were read already (the port is shared: the first bytes
   /// identify the protocol). It may be empty: old releases of PyTorch keep a second, silent
   /// connection. Closes the socket if it cannot serve it. Reports the first request to `guest`.
   void adopt(boost::asio::ip::tcp::socket socket, std::string_view received, Guest guest = {});

@@ -55,7 +55,7 @@ class LineQueue {
     pending_.end_ += text.size();
   }
 
-  /// What `writer` appended since begin() leaves the last line unfinished.
+  /// Call if the bytes that `writer` appended since begin() leave the last line unfinished.
   void leave_open(const void* writer);
 
   /// Whether the last line is `writer`'s and unfinished.

@@ -70,7 +70,7 @@ class LineSplitter {
   std::string prefix_;
   Buffering buffering_;
   Position position_ = Position::line_start;  // after the last byte that was passed on
-  std::string kept_;                          // a line of which no byte has been passed on
+  std::string kept_;                          // a line whose bytes have not been passed on
   bool shown_early_ = false;                  // pass_on_kept has shown the beginning of this line
 };
 

@@ -43,7 +43,7 @@ class SignalCatchers {
   std::optional<std::multimap<pid_t, pid_t>> children_;  // of each process; nullopt: not read yet
 };
 
-/// Sends a notice to all `workers`, which are children. Returns those of which a process got it.
+/// Sends a notice to all `workers`, which are children. Returns those with a process that got it.
 std::vector<pid_t> send_notice(const std::vector<pid_t>& workers, int signal);
 
 /// The same for a signal that this process got. If no process of a worker gets it, the worker does

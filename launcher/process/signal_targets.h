@@ -13,23 +13,23 @@
 // passes it on to its children itself, or has reasons not to.
 //
 // clang-format off
-//  a process that ...                     | gets it | its children
-//  ---------------------------------------+---------+-----------------------------------------------
-//  handles the signal                     | yes     | no
-//  is a shell, and handles it             | yes     | yes, as its trap runs only when they have ended;
-//                                         |         |  no, if it started them with &
-//  is timeout(1), and handles it          | no      | yes: it would signal its whole group
-//  handles it not; a notice               | no      | yes
-//  handles it not; a stop; and            |         |
-//    waits for a child to end             | no      | yes: it is the script around a program
-//    computes, or waits for a lock        | no      | no: it is the program
-//    sleeps in another way                | no      | those of another executable: it reads their
-//                                         |         |  output. Others are its data loaders
+//  a process that ...                    | gets it | its children
+//  --------------------------------------+---------+----------------------------------------
+//  handles the signal                    | yes     | no
+//  is a shell, and handles it            | yes     | yes: its trap runs only when they end;
+//                                        |         |   no, if it started them with &
+//  is timeout(1), and handles it         | no      | yes: it would signal its whole group
+//  does not handle it; a notice          | no      | yes
+//  does not handle it; a stop; and       |         |
+//    waits for a child to end            | no      | yes: it is the script around a program
+//    computes, or waits for a lock       | no      | no: it is the program
+//    sleeps in another way               | no      | those of another executable: it reads
+//                                        |         |   their output. Others: its data loaders
 // clang-format on
 //
-// If no process gets the signal, a stop goes to the worker's whole group. So it does if a shell
-// gets it that waits for a command of which no process gets it. A notice then goes to no process:
-// it could only end a worker that does not expect it.
+// A stop goes to the worker's whole group if no process gets the signal, or if only a shell gets it
+// and no process of the command for which it waits. A notice then goes to no process: it could only
+// end a worker that does not expect it.
 
 namespace ddprun::launcher {
 

@@ -20,7 +20,7 @@ struct WorkerCall {
   bool operator==(const WorkerCall&) const = default;
 };
 
-/// The calls of each group of process `pid`, which is the worker with this global rank. None if it
+/// The calls of each group of process `pid`, the worker with this global rank. None if it
 /// does not use `ddp`, or may not be read, or has other ranks. Does not disturb it. Takes some
 /// microseconds for each of its open files. For any thread.
 std::vector<WorkerCall> calls_of(pid_t pid, int rank, const std::string& proc = "/proc");
