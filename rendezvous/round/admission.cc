@@ -12,10 +12,10 @@ namespace {
 using std::to_string;
 using Refusal = std::optional<std::string>;
 
-/// By how many rounds an earlier master can have been ahead of this one, at the most.
+/// The most rounds that an earlier master can have been ahead of this one.
 constexpr int kMostRoundsAhead = 1'000'000;
 
-/// With a window there is no limit to the restarts of a job; one a minute for two years.
+/// The limit if --max_restarts has a window: one restart a minute for two years.
 constexpr int kMostRestarts = 1'000'000;
 
 const JoinRequest& first_of(const Nodes& nodes) {
@@ -31,7 +31,7 @@ std::string reports(const std::string& what, int value, const std::string& again
   return "it reports " + what + " " + to_string(value) + ", but " + against;
 }
 
-/// A master that was restarted believes what nodes report of earlier rounds: as far as it can be.
+/// A restarted master believes nodes' reports of earlier rounds, unless they are impossible.
 Refusal impossible_report(const JoinRequest& request, const Job& job) {
   const int max_nodes = job.spec.max_nodes;
   const std::string nodes = "the job has --nnodes " + nnodes_text(job.spec);
@@ -59,8 +59,8 @@ Refusal impossible_report(const JoinRequest& request, const Job& job) {
   return std::nullopt;
 }
 
-/// While a job forms nothing tells a node of it from one of another job. One that reports a round
-/// was let in by an earlier master.
+/// While a job forms, nothing distinguishes its nodes from those of another job. An earlier master
+/// let in each node that reports a round.
 Refusal other_command(const JoinRequest& request, const Job& job) {
   const bool is_new = !job.commands.empty() && request.last_round < 0;
   if (!is_new || job.commands.contains(request.command_hash)) return std::nullopt;
@@ -99,8 +99,8 @@ Refusal refusal(const JoinRequest& request, const Job& job) {
   if (Refusal sentence = impossible_report(request, job)) return sentence;
   if (Refusal sentence = other_command(request, job)) return sentence;
   if (Refusal sentence = wrong_node_rank(request, job)) return sentence;
-  // At the first start the others have to know: they would wait for it. Later it is only a new
-  // node.
+  // Before the first round the others wait for this node, so they have to know. Later it is only a
+  // new node.
   if (job.last_round >= 0 && !request.cannot_run.empty()) return request.cannot_run;
   return std::nullopt;
 }

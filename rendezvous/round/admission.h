@@ -18,13 +18,12 @@ struct Job {
   const Nodes& nodes;
   const std::map<int, NodeId>& rank_holders;  ///< by their --node_rank
   int last_round;                             ///< the highest number used; -1: none
-  const std::set<std::uint64_t>& commands;    ///< hashes of those that its rounds began with
+  const std::set<std::uint64_t>& commands;    ///< hashes of those at the start of its rounds
 };
 
-/// Why a node that is not in the job yet cannot take part in it as it asks, in a sentence that both
-/// sides read: it reports what cannot be, has a --node_rank that does not fit the others', or comes
-/// when the job has begun and cannot start its workers, or runs a command that no node ran then.
-/// nullopt: it can. Pure.
+/// Why a new node cannot take part in the job as it asks, in a sentence that both sides read: its
+/// report is impossible, its --node_rank does not fit the others', or the job has begun and the
+/// node cannot start its workers, or runs a command that no node ran then. nullopt: it can. Pure.
 std::optional<std::string> refusal(const JoinRequest& request, const Job& job);
 
 /// A sentence about a node that runs another command than the first of `nodes`, and so may be of

@@ -14,7 +14,7 @@ constexpr std::chrono::minutes kSoon{10};
 constexpr std::chrono::seconds kFirstHold{1};
 constexpr std::chrono::minutes kLongestHold{5};
 
-/// Hosts that were lost for good, or were never real, are forgotten.
+/// The records of hosts that were lost for good, or were never real, are forgotten.
 constexpr std::chrono::hours kMemory{1};
 
 std::string name_of(const JoinRequest& request) {
@@ -53,7 +53,7 @@ int NodeLosses::lost(NodeId node, Time now) {
   return record.losses;
 }
 
-/// A look at each record would take seconds where thousands of nodes are lost at once.
+/// Looking at each record would take seconds if thousands of nodes are lost at once.
 void NodeLosses::forget_old(Time now) {
   for (; !losses_.empty() && now - losses_.front().first > kMemory; losses_.pop_front()) {
     const auto record = records_.find(losses_.front().second);

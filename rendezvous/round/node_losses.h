@@ -12,27 +12,27 @@
 
 namespace ddprun::rendezvous {
 
-/// Which nodes are lost again and again: a node that comes and goes would make the others regroup
-/// without end, for free. It is recognized by its host's name, and by its --node_rank if it has
+/// Counts how often nodes are lost: a node that comes and goes would make the others regroup
+/// without end, for free. A node is recognized by its host's name, and by its --node_rank if it has
 /// one: everything else is new after a loss. Pure.
 class NodeLosses {
  public:
   using Clock = RestartBudget::Clock;
   using Time = RestartBudget::Time;
 
-  /// A node that was not known takes part from now on. Gives how long it has to be held back: zero
-  /// unless it was lost at least twice in a row; then 1 s after the last loss, doubled with each
-  /// further one, to 5 minutes.
+  /// A new node takes part from now on. Returns how long it has to be held back: zero unless it was
+  /// lost at least twice in a row; then 1 s after the last loss, doubled with each further one, to
+  /// 5 minutes.
   Clock::duration joined(NodeId node, const JoinRequest& request, Time now);
 
-  /// Gives how many times in a row it was lost, this one included: each of them soon after it had
-  /// come back. 1: the first time, or with another node of its host.
+  /// Returns how many times in a row it was lost, this time included: each of them soon after it
+  /// had come back. 1: the first time, or with another node of its host.
   int lost(NodeId node, Time now);
 
   /// It left in order.
   void left(NodeId node) { present_.erase(node); }
 
-  /// The losses in a row of a node that has joined, before it did.
+  /// The losses in a row of a node before it joined.
   int losses_before(NodeId node) const;
 
  private:
@@ -52,7 +52,7 @@ class NodeLosses {
   std::uint64_t order_ = 0;
   std::map<NodeId, Present> present_;
   std::map<std::string, Record> records_;
-  std::deque<std::pair<Time, std::string>> losses_;  ///< whose records may be forgotten, in order
+  std::deque<std::pair<Time, std::string>> losses_;  ///< in order; their records may be forgotten
 };
 
 }  // namespace ddprun::rendezvous

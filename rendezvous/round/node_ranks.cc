@@ -16,7 +16,7 @@ int wanted_rank(const Node& node) {
   return node.node_rank.value_or(node.request.last_node_rank);
 }
 
-/// The latest round that it was in, also of an earlier master.
+/// The latest round that `node` was in, also an earlier master's.
 int latest_round(const Node& node) {
   return std::max(node.last_round, node.request.last_round);
 }
@@ -34,9 +34,9 @@ std::vector<Node*> participants(Nodes& nodes, int max_nodes) {
   return waiting;
 }
 
-/// The node on the rendezvous host that gets node rank 0; null when there is none, or when the user
-/// gave the ranks. Of several there, the one that had 0 goes before a new node, and a new node
-/// before one with another rank, which keeps that if it can.
+/// The node on the rendezvous host that gets node rank 0; null if there is none, or if the user
+/// gave the ranks. If there are several, a node that had rank 0 goes first, then a new node; a node
+/// with another rank keeps that rank if it can.
 Node* host_node(const std::vector<Node*>& members) {
   Node* host = nullptr;
   for (Node* node : members) {
@@ -50,7 +50,7 @@ Node* host_node(const std::vector<Node*>& members) {
   return host;
 }
 
-/// Fills in the places by role, in the order of node ranks, where there is more than one role.
+/// If there is more than one role, fills in the places by role, in the order of node ranks.
 void assign_role_ranks(const std::vector<Node*>& members, std::vector<Layout>& layouts) {
   std::map<std::string_view, int> sizes;
   for (size_t i = 0; i < members.size(); ++i) {

@@ -26,14 +26,14 @@ class RestartBudget {
   /// used)". Empty: it may be restarted.
   std::string refusal(int round, Clock::duration uptime, Time now) const;
 
-  /// One more restart, for a failure at `now`.
+  /// Counts a restart, for a failure at `now`.
   void spend(Time now);
 
-  /// A node reports `restarts` in all. When an earlier master spent those that are new here is not
-  /// known, so they count as spent at `now`.
+  /// A node reports `restarts` in all. The new ones of these count as spent at `now`: the time at
+  /// which an earlier master spent them is unknown.
   void learn(int restarts, Time now);
 
-  /// How long after the last failure the next round has to wait, and until when.
+  /// The pause of the next round after the last failure, and the pause's end.
   Clock::duration pause() const { return pause_; }
   Time pause_ends() const { return pause_ends_; }
 

@@ -14,7 +14,7 @@
 namespace ddprun::rendezvous {
 namespace {
 
-/// More than nodes of any job.
+/// More than any job has nodes.
 constexpr size_t kMostCommands = 65'536;
 
 template <class T, class Event>
@@ -41,7 +41,7 @@ std::string failed_on(const Failure& failure) {
   return "rank " + std::to_string(failure.rank) + " failed on " + name_text(failure.host);
 }
 
-/// To a new node, of a job that has ended before this master began.
+/// Tells a new node how the job ended before this master began.
 std::string ending_text(const Ending& ending) {
   if (const auto* timed_out = std::get_if<TimedOut>(&ending)) return timed_out->sentence;
   return std::holds_alternative<Succeeded>(ending) ? "it succeeded" : "it failed";
@@ -94,8 +94,8 @@ Notifications Round::vanish(NodeId node, const std::string& reason, Time now,
   return on(gone, now);
 }
 
-/// After a lease it has no workers of then. Any one of them makes the round wait, so it does no
-/// harm to forget some of thousands, which may be a stranger's.
+/// Its old workers are gone after a lease. One such node is enough to delay the round, so it does
+/// no harm to drop some of thousands, which may be a stranger's.
 void Round::had_another_master(NodeId node, Time now) {
   constexpr size_t kMostUntold = 65'536;
   had_another_master_ = true;
@@ -119,7 +119,7 @@ std::optional<Round::Time> Round::deadline() const {
   } else if (held_until_.empty()) {
     look_at(since_ + spec_.join_timeout);
   }
-  // go_on may have to look again when the lease is over.
+  // go_on() may have to act when the lease is over.
   if (prior_round_ends() > now_ || prior_rounds_.latest().failure()) look_at(prior_round_ends());
   return next;
 }
@@ -278,20 +278,20 @@ Notifications Round::gone_active(const Gone& event) {
   return restart_or_end(loss_of(node, event.failure, now_ - started_), reason);
 }
 
-/// Whether there may be a round of which no node has told: an elected master knows of it, or a node
-/// comes from another master. That one may have ended when its nodes had just renewed their leases.
+/// Whether there may be a round that no node has reported: an elected master knows of one, or a
+/// node comes from another master, which may have ended just after that node's lease was renewed.
 bool Round::is_prior_round_unreported() const {
   if (!untold_.empty() || (had_another_master_ && !prior_rounds_.are_known())) return true;
   return inherited_ && round_ < 0 && prior_rounds_.latest().round() < inherited_->round;
 }
 
-/// Until when workers of an earlier master's round may run; in the past: there are none.
+/// When workers of an earlier master's round have ended; in the past: there are none.
 Round::Time Round::prior_round_ends() const {
   const bool may_run = prior_rounds_.missing() > 0 || is_prior_round_unreported();
   return may_run ? *began_ + eviction_timeout_ : Time::min();
 }
 
-/// As far as nodes have reported: nodes that join from now on are new.
+/// Whether all members of earlier rounds that nodes have reported are back; later nodes are new.
 bool Round::all_past_members_back() const {
   return stopping() == 0 && (past_members_waiting_ > 0 || prior_rounds_.all_back());
 }
@@ -300,8 +300,8 @@ bool Round::all_past_members_back() const {
 std::optional<Round::Time> Round::starts_at() const {
   if (!enough_since_) return std::nullopt;
   const Time allowed = std::max(budget_.pause_ends(), prior_round_ends());
-  // A round without them would be broken again when they join: with workers that are slow to stop,
-  // two halves of a job could take turns for ever.
+  // A round without them would be broken again when they join. If workers are slow to stop, two
+  // halves of a job could take turns without end.
   if (stopping() > 0) return std::max(allowed, since_ + spec_.join_timeout);
   if (count(NodeState::waiting) >= spec_.max_nodes || all_past_members_back()) {
     return std::max(allowed, *enough_since_);
@@ -309,15 +309,15 @@ std::optional<Round::Time> Round::starts_at() const {
   return std::max(allowed, *enough_since_ + spec_.last_call);
 }
 
-/// A failure that no master has acted on costs a restart, or ends the job, once: when all nodes are
-/// back that could tell of a later round or of another count.
+/// If no master has acted on a failure, counts it once: it costs a restart, or ends the job. Waits
+/// until all nodes are back that could report a later round or another count.
 Notifications Round::count_prior_failure() {
   const PriorRound prior = prior_rounds_.latest();
   if (!prior.failure() || now_ < prior_round_ends()) return {};
   const Failure& failure = *prior.failure();
   prior_rounds_.forget_failures();
   if (prior.restarts() < restarts()) return {};  // an earlier master has counted it
-  // As where a node is lost: workers fail for want of an elected master's node, or of its store.
+  // As for a lost node: losing the elected master's node, or its store, makes workers fail.
   if (inherited_) return {};
   const auto uptime =
       std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(failure.seconds));
@@ -330,7 +330,7 @@ Notifications Round::count_prior_failure() {
   return notifications;
 }
 
-/// After a change of what prior_rounds_ knows, or of time.
+/// Call it when prior_rounds_ or the time has changed.
 Notifications Round::go_on() {
   Notifications notifications = count_prior_failure();
   return phase_ == Phase::forming ? start_if_complete() : notifications;
@@ -373,7 +373,7 @@ Notifications Round::start() {
   return notifications;
 }
 
-/// A node that is lost before it has joined again may be what the others waited for.
+/// A node that is lost before it has joined again may be the one that the others waited for.
 void Round::forget_suspect(const Gone& gone) {
   const auto node = nodes_.find(gone.node);
   if (node == nodes_.end() || node->second.state != NodeState::returning) return;
@@ -404,7 +404,7 @@ Notifications Round::regroup(const Broken& news) {
   return notifications;
 }
 
-/// The answer to the members comes when all are back.
+/// The members get the answer when all are back.
 Notifications Round::end(Failed failed, const std::string& reason) {
   phase_ = Phase::ending;
   failed_ = std::move(failed);
@@ -437,7 +437,7 @@ Notifications Round::close(Ending ending) {
   return notifications;
 }
 
-/// A node that never had a place in a job of fixed size was probably meant for another one.
+/// A node that never had a place in a job of fixed size was probably meant for another job.
 bool Round::is_left_out(const JoinRequest& request) const {
   if (inherited_ && inherited_->ending) return request.last_round < 0;
   return request.last_round < 0 && round_ >= 0 && spec_.min_nodes == spec_.max_nodes &&

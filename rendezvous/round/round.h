@@ -65,13 +65,13 @@
 //                  |  all back: > closed   |                            |                       |
 // clang-format on
 //
-// "> X" is a change of phase, a dash a deliberate "nothing to do", x what cannot happen. A join
-// that is refused changes nothing. tests/rendezvous/round/transcripts_test.cc holds the table
+// "> X" is a change of phase, a dash a deliberate "nothing to do", x an event that cannot happen. A
+// join that is refused changes nothing. tests/rendezvous/round/transcripts_test.cc holds the table
 // against the code.
 //
 // A member is a node that is running or finished. "Too late" closes with TimedOut, "all finished"
 // with Succeeded, the end of `ending` with Failed. A regroup notifies all members and makes them
-// returning; where none is left, spares may form the next round at once. "All back": no node is
+// returning; if none is left, spares may form the next round at once. "All back": no node is
 // returning or leaving.
 //
 // A round is complete when min_nodes wait, and
@@ -82,26 +82,26 @@
 // - the pause after a restart is over (--restart_backoff), and
 // - max_nodes wait, or a member of an earlier round does, or all of an earlier master's round do,
 //   or the last call is over, which began when min_nodes were waiting.
-// So a lost node is not waited for while min_nodes are left. When more than max_nodes wait, members
+// So no round waits for a lost node while min_nodes are left. If more than max_nodes wait, members
 // of the latest round go first, then of earlier ones, then the order of joining; the others are
 // spares.
 //
 // A regroup costs no restart by itself. But a node that is lost again soon after it came back from
-// its last loss costs one, as a failure does, and is held back for a while (node_losses): else a
-// node that comes and goes would keep the others from working, for free.
+// its last loss costs one, as a failure does, and is held back for a while (node_losses): otherwise
+// a node that comes and goes would keep the others from working, for free.
 //
 // `fail` and `succeed` count only from a member of that round whose workers have not been stopped:
-// what is reported later is a consequence, not a cause. The node of such a victim reports it once
-// more, in words, when it joins again.
+// a later report is of a consequence, not a cause. The node of such a victim reports it again, in
+// words, when it joins again.
 //
-// A failure in the last round of an earlier master, which died before it could act on it, is a
-// "prior failure": the nodes that know of it tell it when they join. It is counted once, when all
-// nodes of that round are back or a lease is over: a later round or a higher count of restarts,
-// which another node may tell of, makes it old news. An elected master does not count it: workers
+// If an earlier master died before it could act on a failure in its last round, this failure is a
+// "prior failure". The nodes that know of it report it when they join. It is counted once, when all
+// nodes of that round are back or a lease is over: another node may report a later round or a
+// higher count of restarts, which makes it old news. An elected master does not count it: workers
 // fail when the node of the master before is lost.
 //
 // A job that fails ends in two steps, so that all nodes end with the same full report: its members
-// stop their workers and join again with their WorkerExits, and are answered together.
+// stop their workers and join again with their WorkerExits. The master answers them together.
 //
 // Node ranks: --node_rank if given, else a node keeps its rank, and new nodes take the lowest free
 // ones in order of joining; a node on the rendezvous host takes 0. When the round shrinks, nodes
@@ -112,7 +112,7 @@ namespace ddprun::rendezvous {
 /// To a node that takes part: start your workers.
 struct Ready {
   Layout layout;
-  std::string suspect = {};  ///< as Failed::suspect, of the round before, which failed
+  std::string suspect = {};  ///< Failed::suspect of the round before, which failed
 };
 
 /// To a node of a round that is over: stop your workers, then join again.
@@ -128,7 +128,7 @@ struct Closed {
   Ending ending;
 };
 
-/// To a node that cannot take part as it asked; Round does not know it any more.
+/// To a node that cannot take part as it asked; Round forgets it.
 struct Refused {
   std::string sentence;
   bool left_out = false;     ///< the job has ended, and all its places had been taken
@@ -137,7 +137,7 @@ struct Refused {
 
 /// To every node of a round: no rank makes progress, or some do again.
 struct Stalled {
-  std::string text;  ///< lines for people
+  std::string text;  ///< several lines
 };
 
 using Notification = std::variant<Ready, Broken, Closed, Refused, Stalled>;
@@ -152,10 +152,10 @@ class Round {
 
   enum class Phase { forming, active, ending, closed };
 
-  /// A node whose agent is out of reach may run workers for `eviction_timeout` longer: so long a
-  /// master that was restarted waits for the nodes of the round before. `master` is its name, by
-  /// which nodes tell its rounds from those of earlier masters, and `inherited` what those have
-  /// left to it if masters are elected.
+  /// `eviction_timeout`: a node whose agent is out of reach may run workers for so long, so a
+  /// restarted master waits for the nodes of the round before. `master`: this master's name, by
+  /// which nodes distinguish its rounds from others'. `inherited`: the state that earlier masters
+  /// left, if masters are elected.
   explicit Round(RoundSpec spec, Clock::duration eviction_timeout = {}, std::string master = {},
                  std::optional<JobState> inherited = {});
 
@@ -167,17 +167,17 @@ class Round {
   /// All workers of `node` ended with 0 in round `round`.
   Notifications succeed(NodeId node, int round, Time now);
 
-  /// `node` leaves (ddprun was stopped there, by `signal` as far as it says): it takes no further
+  /// `node` leaves (ddprun was stopped there, by `signal` if that is known): it takes no further
   /// part, but its workers may run until it vanishes. When it joins again it counts as new.
   Notifications leave(NodeId node, Time now, const std::string& signal = "");
 
-  /// `node` is lost, for a reason such as "silent for 10 s (--lease)". `own_fault` says why, if it
-  /// is proven to be the node's workers' own doing ("out of memory ..."): then it is a failure.
+  /// `node` is lost, for a reason such as "silent for 10 s (--lease)". `own_fault` is the cause, if
+  /// the node's workers themselves have caused the loss ("out of memory ..."): a failure.
   Notifications vanish(NodeId node, const std::string& reason, Time now,
                        const std::string& own_fault = "");
 
-  /// `node` has come, and another master had welcomed it: workers of that one's round may run there
-  /// until it joins, and on nodes that have not come yet.
+  /// `node` has connected, and another master had welcomed it before. Workers of that master's
+  /// round may run there until it joins, and on nodes that have not connected yet.
   void had_another_master(NodeId node, Time now);
 
   /// Call it at `deadline`; harmless at any other time.
@@ -287,13 +287,13 @@ class Round {
   Clock::duration eviction_timeout_;
   std::string master_;
   std::optional<JobState> inherited_;
-  bool had_another_master_ = false;  ///< one of the nodes that came
-  std::set<NodeId> untold_;          ///< those of them that have not joined yet
+  bool had_another_master_ = false;  ///< had welcomed a node that came
+  std::set<NodeId> untold_;          ///< such nodes that have not joined yet
   Phase phase_ = Phase::forming;
   std::optional<Ending> ending_;  ///< closed
   std::string members_;           ///< closed: who took part, in words
-  int round_ = -1;                ///< the active one, or the last that was
-  int last_round_ = -1;  ///< the highest number used, also by an earlier master as nodes report it
+  int round_ = -1;                ///< the active one, or the last one
+  int last_round_ = -1;  ///< the highest number used, also by earlier masters as nodes report
   RestartBudget budget_;
   PriorRounds prior_rounds_;
   Failed failed_;                   ///< ending: how the job will be closed
@@ -303,7 +303,7 @@ class Round {
 
   Nodes nodes_;
   std::map<int, NodeId> rank_holders_;  ///< by their --node_rank
-  std::set<std::uint64_t> commands_;    ///< hashes of those of all nodes when a round began
+  std::set<std::uint64_t> commands_;    ///< hashes of the nodes' commands when a round began
   std::array<int, 6> count_{};          ///< nodes by NodeState
   std::map<NodeId, Time> held_until_;
   NodeLosses losses_;

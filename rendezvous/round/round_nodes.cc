@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The books of Round: its nodes, and what it counts of them.
+// The bookkeeping of Round: its nodes, and their counts.
 #include <algorithm>
 
 #include "rendezvous/membership_text.h"
@@ -25,10 +25,10 @@ void Round::admit(const Join& event) {
     set_state(node, NodeState::waiting);
     return;
   }
-  // Of a node that was here before nothing can be news.
+  // A node of this master's rounds cannot report anything new.
   if (event.request.last_master != master_) {
     JoinRequest report = event.request;
-    // After a later round the failure is old news, but its workers may still run.
+    // If a later round has followed, the failure is old news, but its workers may still run.
     const bool is_old = report.last_round <= round_ || report.last_round < last_round_;
     if (is_old) report.unreported_failure.reset();
     prior_rounds_.learn(report);
@@ -59,7 +59,7 @@ void Round::set_state(Node& node, NodeState next) {
   node.state = next;
 }
 
-/// Removes a node, or makes it leaving while its workers may run.
+/// Removes a node, or makes it leaving if its workers may run.
 void Round::depart(const Gone& event) {
   const auto found = nodes_.find(event.node);
   if (found == nodes_.end()) return;
@@ -89,7 +89,7 @@ void Round::forget(NodeId id) {
   nodes_.erase(found);
 }
 
-/// The nodes that need not be held back any longer; they wait like any other from now on.
+/// Lets the nodes whose hold is over wait like any other, and returns them.
 std::vector<NodeId> Round::release_held() {
   std::vector<NodeId> released;
   for (const auto& [id, until] : held_until_) {
