@@ -8,7 +8,7 @@
 namespace ddprun::rendezvous {
 namespace {
 
-// All nodes together: a hostile node could make up any number of groups.
+// Counts all nodes' groups: a hostile node could make up any number.
 constexpr size_t kMostCountedGroups = 4'096;
 
 using Behind = CallOrder::Behind;
@@ -31,7 +31,7 @@ std::uint64_t oldest_open(const std::vector<CallPlace>& group) {
   return oldest;
 }
 
-/// Calls of one number that differ: the smallest class is behind, if it is the only one.
+/// If ranks made two different calls of this number, the ranks of the rarer one are behind.
 std::optional<Behind> different(const std::vector<CallPlace>& group, std::uint64_t number) {
   std::map<std::string, std::vector<int>> classes;
   for (const CallPlace& place : group) {
@@ -46,7 +46,7 @@ std::optional<Behind> different(const std::vector<CallPlace>& group, std::uint64
   return Behind{few->second, many->second, many->first};
 }
 
-/// A call that the others have ended.
+/// If all ranks wait, and fewer ranks in this call than in later ones, the fewer are behind.
 std::optional<Behind> still_inside(const std::vector<CallPlace>& group, std::uint64_t number) {
   Behind behind = {
       ranks_where(group, [number](const CallPlace& place) { return place.open == number; }),
@@ -92,7 +92,7 @@ std::optional<Behind> CallOrder::behind_in(const Places& group) const {
   return behind;
 }
 
-/// Of several groups that in which most ranks wait.
+/// Chooses the group with the most waiting ranks.
 std::optional<Behind> CallOrder::behind() const {
   std::optional<Behind> found;
   for (const auto& [number, group] : groups_) {

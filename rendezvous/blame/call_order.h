@@ -20,17 +20,17 @@ class CallOrder {
   struct Behind {
     std::vector<int> ranks;
     std::vector<int> waiting;
-    std::string awaited;  ///< the call in which those wait: "#121 all_reduce[8]"
+    std::string awaited;  ///< the call in which they wait: "#121 all_reduce[8]"
   };
 
   void add(const CallPlace& place);
 
-  /// Of the call that a group cannot end, these are behind:
-  /// - ranks that have not begun it, and are in no call of another group, in which they may wait
+  /// Returns the ranks that are behind in the call that a group cannot end:
+  /// - ranks that have not begun it, and are in no call of another group, where they may wait
   ///   themselves;
-  /// - else, if all have begun it, those that made another call of its number, or another size;
-  /// - else those that are in it still while the others wait in a later one.
-  /// nullopt: none is, or so many that the few who wait may be wrong.
+  /// - else, if all have begun it, the fewer ranks, which made another call of its number or size;
+  /// - else the fewer ranks, which are still in it while the others wait in a later one.
+  /// nullopt: none is behind, or more are than wait, so that the waiting ranks may be wrong.
   std::optional<Behind> behind() const;
 
  private:

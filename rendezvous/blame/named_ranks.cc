@@ -19,7 +19,7 @@ constexpr size_t kMostRanks = 3;
 constexpr int kMostTold = 4096;    // of a range that a program wrote
 constexpr size_t kMostPieces = 8;  // of a list of ranks
 
-/// Whether "rank" after it is another word, or another number: "Frank 2", "local_rank 2".
+/// Whether "rank" after this character is a part of another word: "Frank 2", "local_rank 2".
 bool continues_word(char before) {
   return std::isalnum(static_cast<unsigned char>(before)) != 0 || before == '_' || before == '-';
 }
@@ -38,7 +38,7 @@ std::vector<int> ranks_in(std::string_view text) {
   return ranks;
 }
 
-/// Of the round that the nodes were in last.
+/// The node that had `rank` in its last round.
 const Node* member_with(int rank, const Nodes& nodes) {
   for (const auto& [id, node] : nodes) {
     const bool was_member = node.node_rank.has_value();
@@ -49,7 +49,7 @@ const Node* member_with(int rank, const Nodes& nodes) {
   return nullptr;
 }
 
-/// "0-2, 5", which is all of `text`; empty: it is something else.
+/// The ranks of a list "0-2, 5"; empty: `text` is something else.
 std::vector<int> ranks_of_list(std::string_view text) {
   std::vector<int> ranks;
   while (!text.empty()) {
@@ -105,7 +105,7 @@ std::string hosts_of(const std::vector<int>& ranks, const Nodes& nodes) {
 
 }  // namespace
 
-/// With a third group of ranks, or as many on both sides, the first ones need not be to blame.
+/// If there is a third group, or both groups are as large, the first one need not be to blame.
 std::string told_suspect(const Failure& failure, const Nodes& nodes) {
   constexpr std::string_view kOthers = ", the others ";
   const std::string_view text = failure.exception;

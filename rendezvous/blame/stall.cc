@@ -12,7 +12,7 @@
 namespace ddprun::rendezvous {
 namespace {
 
-constexpr size_t kMostText = 4'000;  // of kMaxText: of a longer one a message has only the end
+constexpr size_t kMostText = 4'000;  // < kMaxText: a message keeps only the end of a longer text
 constexpr int kTimedOut = 124 << 8;  // as wait(2) gives the exit code of timeout(1)
 
 bool has_rank(const Node& node, int rank) {
@@ -57,7 +57,7 @@ void Stall::heard(const Node& node, const NodeProgress& progress) {
   }
 }
 
-/// The count first: of many nodes most are heard before the last one.
+/// Compares the numbers first: with many nodes, most reports come before the last one.
 bool Stall::are_all_quiet(const Nodes& nodes, int running) const {
   if (running == 0 || quiet_.size() < static_cast<size_t>(running)) return false;
   return std::ranges::all_of(nodes, [this](const auto& entry) {
@@ -74,7 +74,7 @@ bool Stall::is_of_this_round(const Nodes& nodes) const {
 }
 
 Stall::News Stall::look(const Nodes& nodes, int running) {
-  if (told_ && !is_of_this_round(nodes)) told_ = false;  // it ended otherwise
+  if (told_ && !is_of_this_round(nodes)) told_ = false;  // the round ended otherwise
   const bool all = are_all_quiet(nodes, running);
   if (std::exchange(told_, all) == all) return News::none;
   return all ? News::stalled : News::over;

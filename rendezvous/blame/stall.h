@@ -9,25 +9,24 @@
 
 namespace ddprun::rendezvous {
 
-/// DECIDES whether a round hangs: when every node whose workers run says that none of them makes
-/// progress. A node that says so wrongly harms only a round in which the others have stopped, too.
-/// Pure.
+/// DECIDES whether a round hangs: every node whose workers run has reported that none of them makes
+/// progress. A wrong report harms only a round in which all other nodes have stopped, too. Pure.
 class Stall {
  public:
   enum class News {
     none,
-    stalled,  ///< once for a hang
+    stalled,  ///< returned once for a hang
     over,     ///< a rank makes progress again
   };
 
-  /// A report of `node`; it counts only from one whose workers run in that round.
+  /// Takes a report of `node`; it counts only if the node's workers run in that round.
   void heard(const Node& node, const NodeProgress& progress);
 
-  /// After heard(), and when workers of a node have ended. `running` is how many nodes run workers.
+  /// Call it after heard(), and when a node's workers have ended. `running` nodes run workers.
   News look(const Nodes& nodes, int running);
 
-  /// After News::stalled: lines for people, and the same as the failure of the rank to blame, or of
-  /// the lowest one if none differs.
+  /// After News::stalled: a report of several lines, and the same as the failure of the rank to
+  /// blame, or of the lowest rank if none differs.
   std::string text(const Nodes& nodes) const;
   Failure failure(const Nodes& nodes) const;
 

@@ -20,7 +20,7 @@ constexpr size_t kMostGroups = 64;     // of all nodes: a hostile one could make
 constexpr size_t kMostStallLines = 8;  // a message takes no more than 4 KiB
 constexpr size_t kMostHosts = 3;
 constexpr size_t kMostRunsOfRanks = 8;  // of a list of ranks
-constexpr size_t kLongestPlace = 96;    // that another node wrote
+constexpr size_t kLongestPlace = 96;    // in bytes; another node wrote it
 constexpr std::string_view kIn = "in ";
 
 std::string ranks_of(const std::vector<int>& ranks) {
@@ -95,7 +95,7 @@ void Suspect::add_place(const WorkerPlace& place, const std::string& host) {
   });
   if (group == groups_.end()) {
     if (groups_.size() == kMostGroups) {
-      has_own_cause_ = true;  // what is not kept could have been the cause
+      has_own_cause_ = true;  // a place that is not kept could be the cause
       return;
     }
     group = groups_.insert(groups_.end(), Group{place, {host}});
@@ -110,7 +110,7 @@ bool Suspect::has(Kind kind) const {
   return std::ranges::count(groups_, kind, [](auto& group) { return group.place.kind; }) > 0;
 }
 
-/// A stack without a known collective may still be in one, unless those that wait show theirs.
+/// A stack without a known collective may still be in one, unless the waiting ranks show theirs.
 bool Suspect::may_be_suspect(Kind kind) const {
   if (has(Kind::stopped)) return kind == Kind::stopped;
   if (has(Kind::busy)) return false;
@@ -131,8 +131,8 @@ const Suspect::Group* Suspect::stands_apart() const {
   return is_only ? smallest : nullptr;
 }
 
-/// The one rank that is in another collective than all others, which are in one: each waits, and
-/// none for those beside it. Messages are not collectives.
+/// The one rank that is in another collective than all others, which are in the same one. All wait,
+/// and none for a rank in its own collective. Messages are not collectives.
 const Suspect::Group* Suspect::waits_apart() const {
   std::map<std::string, std::vector<const Group*>> by_collective;
   size_t shown = 0;
@@ -150,7 +150,7 @@ const Suspect::Group* Suspect::waits_apart() const {
   return apart == by_collective.end() || shown < 3 ? nullptr : apart->second.front();
 }
 
-/// The ranks that wait for others, or have done so until they failed.
+/// The ranks that wait for others, or did so until they failed.
 std::vector<int> Suspect::waiting() const {
   std::vector<int> waited = failed_waiting_;
   for (const Group& group : groups_) {
@@ -201,14 +201,14 @@ std::string Suspect::stall_text() const {
   return text;
 }
 
-/// Empty: no rank is named.
+/// Returns "" if no rank is named.
 std::string Suspect::sentence() const {
   if (const auto late = behind()) return sentence(*late);
   const Group* const suspect = named_group();
   return suspect == nullptr ? "" : sentence(*suspect);
 }
 
-/// With where they are, if all are in one place.
+/// Also says where the ranks are, if they are in one place.
 std::string Suspect::sentence(const CallOrder::Behind& behind) const {
   const auto has_any = [&behind](const Group& group) {
     return std::ranges::any_of(group.place.ranks, [&behind](int rank) {
@@ -237,7 +237,7 @@ std::string Suspect::sentence(const Group& suspect) const {
                          : ", while " + ranks_of(waited) + " waited" + collective_text(suspect));
 }
 
-/// " in all_reduce (train.py:88)", if that is where all but the suspect wait who show it.
+/// " in all_reduce (train.py:88)", if all other ranks that show a collective wait there.
 std::string Suspect::collective_text(const Group& suspect) const {
   std::string text;
   for (const Group& group : groups_) {

@@ -14,26 +14,25 @@ namespace ddprun::rendezvous {
 /// DECIDES which ranks are to blame for a failure that looks like a consequence, from where the
 /// other workers of all nodes were before they were stopped. Pure.
 ///
-/// A wrong name is worse than none: no rank is named where a worker failed for a reason of its own,
-/// which the report shows; where others compute, as all may wait for one of them; or where the
-/// ranks that differ are more than those that wait. Where each rank shows that it waits in a
-/// collective, one is named that waits in another than all others do. Numbers of calls, where there
-/// are some, decide before all that, but for a rank that is stopped: a rank that computes may be
-/// behind, too.
+/// A wrong name is worse than none. No rank is named if a worker failed for a reason of its own,
+/// which the report shows; if others compute, as all may wait for one of them; or if more ranks
+/// differ than wait. If every rank waits in a collective, the one rank is named that waits in
+/// another one than all others. Call numbers, if known, decide first, unless a rank is stopped: a
+/// rank that computes may be behind, too.
 class Suspect {
  public:
-  /// Once for each node, whose workers have these ranks; what it says of others is left out.
+  /// Call it once for each node, whose workers have these ranks; it ignores reports of other ranks.
   void add(const WorkerExits& of_node, const std::string& host, int first_rank, int local_size);
 
-  /// The ranks that the first failure's own words name; they count where nothing else decides.
+  /// Takes a sentence about ranks that the first failure names, used if nothing else decides.
   void add_told(std::string sentence) { told_ = std::move(sentence); }
 
   /// "rank 1 (gpu-02) is the likely cause: asleep (clock_nanosleep) for 612 s, while ranks 0, 2-7
   /// waited". Empty: cannot tell, or no failure looks like a consequence.
   std::string text() const;
 
-  /// The same for a round in which no rank makes progress, though none has failed: whom the others
-  /// wait for, or that no rank differs, and then a line for each group of ranks.
+  /// The same for a hang, where no rank has failed: the rank that the others wait for, or that no
+  /// rank differs; then a line for each group of ranks.
   std::string stall_text() const;
 
   /// The lowest rank that the sentence names; nullopt: it names none.
