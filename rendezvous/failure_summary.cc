@@ -11,7 +11,7 @@
 namespace ddprun::rendezvous {
 namespace {
 
-constexpr size_t kMostWays = 3;  // in which victims ended; the rest share a line
+constexpr size_t kMostWays = 3;  // ways to end; the other victims share a line
 constexpr size_t kMostSignals = 2;
 constexpr size_t kMostRuns = 8;      // of ranks in a line about victims
 constexpr size_t kLongestText = 80;  // of a text that another node wrote

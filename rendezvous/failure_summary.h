@@ -13,13 +13,13 @@ namespace ddprun::rendezvous {
 /// each of them reports the same. Pure.
 class FailureSummary {
  public:
-  /// Once for each node.
+  /// Call it once for each node.
   void add(const WorkerExits& of_node);
 
   /// "ranks 5, 6 failed too (exit 1)\nranks 0-3 were stopped by ddprun (SIGTERM, gone after 12 ms;
   /// rank 3 needed SIGKILL)": whole lines, no newline after the last one, and about a KiB at most
-  /// however many ranks there are. `root_cause` is the rank that failed first, which is no victim
-  /// of itself. Empty: there were no others.
+  /// however many ranks there are. `root_cause`, the rank that failed first, is left out. Empty:
+  /// there were no others.
   std::string text(int root_cause) const;
 
  private:

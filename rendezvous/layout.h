@@ -26,13 +26,13 @@ struct Layout {
   int guests = 0;                 ///< nodes in this round whose agent is not the master itself
   std::optional<RolePlace> role;  ///< nullopt: all nodes have the same role
 
-  // Where a store that rank 0 hosts listens; 0 and empty: the agents' store, at the endpoint.
+  // The address of a store that rank 0 hosts; 0 and empty: the agents' store, at the endpoint.
   int store_port = 0;
   std::string store_host;  ///< empty: the endpoint's, where node 0 lives
 };
 
-/// How the first worker of a node failed, as it is sent between nodes. The agent makes sentences of
-/// it; the rendezvous passes it on, and makes one of a node that is lost again and again.
+/// How the first worker of a node failed; nodes send it to each other. The agent makes sentences of
+/// it. The rendezvous passes it on, and makes one itself if a node is lost again and again.
 struct Failure {
   int rank = 0;         ///< global rank; the lowest of a node that was lost
   int wait_status = 0;  ///< as wait(2) gives it
@@ -53,7 +53,7 @@ struct Succeeded {};
 /// A worker failed and the job was not restarted. Every node gets the same.
 struct Failed {
   Failure root_cause;
-  int round = 0;             ///< in which it failed
+  int round = 0;             ///< the one in which it failed
   std::string summary;       ///< whole lines on victims and stopped workers; may be empty
   std::string no_restart;    ///< why the round is not tried again: "no restart left (3 of 3 used)"
   std::string suspect = {};  ///< the ranks that `root_cause` waited for, in words; empty: unknown

@@ -46,7 +46,7 @@ std::string missing_ranks(const Nodes& nodes, const RoundSpec& spec) {
 /// The first few of `nodes`, by node rank and then in order of joining.
 std::string listed(std::vector<const Node*> nodes, std::string (*text_of)(const Node&)) {
   const size_t named = std::min(nodes.size(), kMostNames);
-  // Not all of them: there may be thousands.
+  // Sorts only the named ones: there may be thousands of nodes.
   std::partial_sort(nodes.begin(), nodes.begin() + static_cast<std::ptrdiff_t>(named), nodes.end(),
                     [](const Node* a, const Node* b) {
                       return std::pair(known_rank(*a), a->order) <

@@ -22,13 +22,13 @@ std::string node_name(const Node& node);
 /// (gpu-07, 8 workers); missing node_rank 1".
 std::string membership_text(const Nodes& nodes, const RoundSpec& spec);
 
-/// "; still stopping their workers: node 1 (gpu-08)"; empty when none is.
+/// "; still stopping their workers: node 1 (gpu-08)"; empty if no node is.
 std::string stopping_text(const Nodes& nodes);
 
-/// "; still running: node 0 (gpu-07)"; empty when none is.
+/// "; still running: node 0 (gpu-07)"; empty if no node is.
 std::string running_text(const Nodes& nodes);
 
-/// "; held back after repeated losses: node 1 (gpu-08), lost 3 times"; empty when none is.
+/// "; held back after repeated losses: node 1 (gpu-08), lost 3 times"; empty if no node is.
 std::string held_text(const Nodes& nodes);
 
 /// "2nd time within 10 min of its return".
@@ -37,11 +37,10 @@ std::string repeated_loss_text(int losses);
 /// "its nodes were node 0 (gpu-07), node 1 (gpu-08)": the members of `round`.
 std::string members_text(const Nodes& nodes, int round);
 
-/// Which of an earlier master's nodes a round waits for, at most until `timeout`: "1 of 3 nodes of
+/// Which of an earlier master's nodes a round waits for, for at most `timeout`: "1 of 3 nodes of
 /// round 7, whose workers may still run (up to 10 s, --lease)".
 std::string prior_round_text(const PriorRound& prior_round, std::chrono::nanoseconds timeout);
-/// The same where none of them is known: "nodes of round 7, whose ..."; -1: the round is not,
-/// either.
+/// The same if none of these nodes is known: "nodes of round 7, whose ..."; `round` -1: unknown.
 std::string prior_round_text(int round, std::chrono::nanoseconds timeout);
 
 /// "2" or "2:4", as --nnodes takes it.

@@ -12,8 +12,8 @@
 
 namespace ddprun::rendezvous {
 
-/// An agent, as the server numbers them. One that reconnects within its lease keeps its id; one
-/// that was declared lost gets a new one.
+/// The server's number for an agent. An agent that reconnects within its lease keeps its id; an
+/// agent that was declared lost gets a new one.
 using NodeId = std::uint64_t;
 
 /// A worker that failed after the first one.
@@ -23,13 +23,13 @@ struct Victim {
   bool consequence = false;  ///< its words are about a peer or a timeout, not about itself
 };
 
-/// Where workers were when another one had failed and they were still left alone.
+/// The place of workers in a hang, or when another worker had failed and they still ran.
 struct WorkerPlace {
   enum class Kind {
-    unknown,     ///< it had just run, or could not be looked at
+    unknown,     ///< it had just run, or could not be read
     waiting,     ///< blocked for long, in a call that may be a part of a collective
     collective,  ///< the same, and its stack shows the collective
-    outside,     ///< the same, and its stack shows none, as far as that goes
+    outside,     ///< the same, and its stack, perhaps incomplete, shows none
     busy,        ///< computing, or waiting for others without sleeping
     elsewhere,   ///< blocked for long, in a call in which no collective waits
     stopped,     ///< by a signal
@@ -38,23 +38,23 @@ struct WorkerPlace {
   std::vector<int> ranks;  ///< global
   Kind kind = Kind::unknown;
   std::string what;    ///< "asleep (clock_nanosleep)"
-  double seconds = 0;  ///< for which each of them had been there at least; 0: unknown
+  double seconds = 0;  ///< the least time that one of them had been there; 0: unknown
 };
 
-/// Where ranks are in the order of a group's collective calls, as `ddp` counts them.
+/// The position of ranks in the order of a group's collective calls, as `ddp` counts them.
 struct CallPlace {
   std::uint64_t group = 0;  ///< the same on all ranks of the group
   std::uint64_t begun = 0;  ///< number of the last call that they have begun; 0: none
-  std::uint64_t open = 0;   ///< of the oldest that has not ended; 0: they are in none
-  std::string shown;        ///< that one, or else the last that has ended: "#121 all_reduce[8]"
+  std::uint64_t open = 0;   ///< number of the oldest that has not ended; 0: none
+  std::string shown;        ///< that call, or else the last that has ended: "#121 all_reduce[8]"
   std::vector<int> ranks;   ///< global
 };
 
-/// Whether a node's workers make progress, as the node says when that changes.
+/// A node's report that its workers stopped making progress, or make progress again.
 struct NodeProgress {
   int round = 0;
-  bool quiet = false;               ///< none of them has made any for the hang timeout
-  double seconds = 0;               ///< for so long
+  bool quiet = false;               ///< no worker has made progress for the hang timeout
+  double seconds = 0;               ///< the time without progress
   std::vector<WorkerPlace> places;  ///< where they are, if they are quiet
   std::vector<CallPlace> calls{};   ///< likewise
 };
@@ -74,13 +74,13 @@ struct WorkerExits {
 /// are reaped. The numbers are in range: the decoder checks them.
 struct JoinRequest {
   int local_size = 1;            ///< workers on this node, 1 to 65536
-  std::optional<int> node_rank;  ///< --node_rank; that of a node's first request is kept
-  std::string host;              ///< for people
+  std::optional<int> node_rank;  ///< --node_rank; the node's first request decides
+  std::string host;              ///< its name
   bool is_host = false;          ///< it runs on the rendezvous host: gets node rank 0
   bool hosting = false;          ///< it is the master itself, and is lost with it
-  int store_port = 0;            ///< free there for a store that rank 0 hosts; 0: the agents' store
+  int store_port = 0;            ///< a free port there for a store of rank 0; 0: the agents' store
   std::string cannot_run;  ///< why its workers cannot be started, if it knows: "cannot run ./train"
-  std::string command;     ///< that its workers run, cut short; for people
+  std::string command;     ///< the workers' command, cut short, for messages
   std::uint64_t command_hash = 0;  ///< of the whole command
   std::string role{};              ///< --role, which may differ between nodes
 
@@ -89,11 +89,11 @@ struct JoinRequest {
   std::string last_master{};  ///< reply::Welcome::master of that round; AgentSession sets it
   int last_node_rank = -1;
   int last_guests = 0;       ///< Layout::guests of that round
-  bool last_hosted = false;  ///< that master was elected and in its process, and was no guest
+  bool last_hosted = false;  ///< that master was elected, and the node was its own
   int last_restarts = 0;     ///< Layout::restarts of that round
   int restarts = 0;          ///< the highest count it has received, >= last_restarts
-  /// Why that round failed, as far as this node knows, while neither the next round nor the end has
-  /// followed: news to a master that was restarted. Any number of nodes may tell of it.
+  /// The failure of that round, if the node knows it and neither the next round nor the end has
+  /// followed. A restarted master does not know it. Several nodes may report it.
   std::optional<Failure> unreported_failure;
 
   WorkerExits worker_exits;  ///< of that round
@@ -115,7 +115,7 @@ struct Node {
   JoinRequest request;
   std::uint64_t order = 0;  ///< of its first join
   NodeState state = NodeState::waiting;
-  int last_round = -1;           ///< it was in, of those that this Round started; -1: none
+  int last_round = -1;           ///< the last of this Round's that it was in; -1: none
   std::optional<int> node_rank;  ///< in that round
   int first_rank = 0;            ///< in that round
   int losses = 0;                ///< in a row, before it joined

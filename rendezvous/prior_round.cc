@@ -6,7 +6,7 @@
 namespace ddprun::rendezvous {
 namespace {
 
-/// A job has had fewer; what nodes say is bounded.
+/// More than a job has had; it bounds what nodes report.
 constexpr size_t kMostMasters = 64;
 
 }  // namespace

@@ -12,35 +12,35 @@
 namespace ddprun::rendezvous {
 
 /// The last round of an earlier master, as joining nodes report it: this master was restarted at
-/// the same endpoint and knows nothing of it, but its members may still run its workers. Pure.
+/// the same endpoint and does not know it, but its members may still run its workers. Pure.
 class PriorRound {
  public:
-  /// Of a later round than those before it replaces them.
+  /// Takes a node's report; a later round replaces an earlier one.
   void learn(const JoinRequest& request);
 
-  /// That round; -1: none was reported.
+  /// The number of the round; -1: none was reported.
   int round() const { return round_; }
 
-  /// The number of its members, without the one that was lost with the master. Of an elected
-  /// master's node this is known when it is back.
+  /// The number of its members, without a node that was lost with the master. The node of an
+  /// elected master counts when it is back.
   int members() const { return members_; }
 
-  /// Those of them that have not joined since, and so may not have stopped its workers yet.
+  /// The number of members that have not joined since; they may still run the round's workers.
   int missing() const;
 
-  /// Why it failed, which one of its members told and no master may have acted on yet.
+  /// Why the round failed, if a member reported that; perhaps no master has acted on it.
   const std::optional<Failure>& failure() const { return failure_; }
 
-  /// The restarts of the job when it began.
+  /// The restarts of the job when the round began.
   int restarts() const { return restarts_; }
 
-  /// How its workers ended, as far as its members have told.
+  /// How the workers of the members that are back ended.
   const FailureSummary& exits() const { return exits_; }
 
-  /// The failure was counted, or has been before.
+  /// Call it when the failure is counted, or is old news.
   void forget_failure() { failure_.reset(); }
 
-  /// A round begins that has waited for it: what else is told of it is no news.
+  /// Call it when the next round begins; later reports of this round change nothing.
   void settle();
   bool is_settled() const { return settled_; }
 
@@ -49,8 +49,8 @@ class PriorRound {
   int members_ = 0;
   int restarts_ = 0;
   bool settled_ = false;
-  std::set<int> back_;  ///< node ranks, as one that is lost and joins again is still the same
-  std::optional<Failure> failure_;  ///< the first that was told
+  std::set<int> back_;              ///< node ranks: a node that is lost and joins again counts once
+  std::optional<Failure> failure_;  ///< the first that was reported
   FailureSummary exits_;
 };
 
@@ -61,20 +61,20 @@ class PriorRounds {
   /// Takes the rounds that a joining node knows and this master does not.
   void learn(const JoinRequest& request);
 
-  /// Nodes have told of some.
+  /// Nodes have reported some.
   bool are_known() const { return !by_master_.empty(); }
 
-  /// Members of any of them that may not have stopped their workers yet.
+  /// The number of members of all of them that may still run their workers.
   int missing() const;
 
-  /// Some were reported, and all of their members are back.
+  /// Nodes have reported some, and all of their members are back.
   bool all_back() const;
 
-  /// The one with the highest number, and of several one that failed: the job goes on from there.
-  /// Without a round: there is none.
+  /// The round with the highest number, and of several such a failed one: the job continues from
+  /// there. Its number is -1 if there is none.
   const PriorRound& latest() const;
 
-  /// The one with most members that are missing.
+  /// The round with most missing members.
   const PriorRound& awaited() const;
 
   void forget_failures();

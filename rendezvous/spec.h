@@ -10,7 +10,7 @@ struct RestartSpec {
   int max_restarts = 0;  ///< for the whole job; regrouping is free
   /// max_restarts are allowed within any span of this length; 0: in all.
   std::chrono::milliseconds restart_window{0};
-  /// Before the first restart; doubles with each, to 5 minutes.
+  /// The pause before the first restart; it doubles with each restart, to 5 minutes.
   std::chrono::milliseconds restart_backoff{0};
   /// A round that fails sooner is not restarted; 0: any is.
   std::chrono::milliseconds min_uptime{0};
@@ -23,13 +23,13 @@ struct RoundSpec : RestartSpec {
   int min_nodes = 1;  ///< 1 <= min_nodes <= max_nodes
   int max_nodes = 1;
   std::chrono::milliseconds join_timeout{600'000};  ///< below min_nodes for so long: the job ends
-  std::chrono::milliseconds last_call{30'000};  ///< for more than min_nodes, once these have joined
+  std::chrono::milliseconds last_call{30'000};      ///< the wait for more, once min_nodes are here
 };
 
 /// When a silent node is lost.
 struct LeaseSpec {
   std::chrono::milliseconds heartbeat{2'000};  ///< between two heartbeats of an agent
-  std::chrono::milliseconds lease{10'000};     ///< a node that is silent for so long; > heartbeat
+  std::chrono::milliseconds lease{10'000};  ///< the silence after which a node is lost; > heartbeat
 };
 
 }  // namespace ddprun::rendezvous
