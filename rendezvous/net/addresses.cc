@@ -23,7 +23,7 @@ using asio::ip::tcp;
 
 namespace {
 
-/// The port that `endpoint` is bound to and freed again: for port 0 one of the kernel's choice.
+/// Binds `endpoint`, frees it again, and returns its port; for port 0 the kernel chooses one.
 Result<std::uint16_t> bind_once(const tcp::endpoint& endpoint) {
   asio::io_context context;
   tcp::acceptor acceptor(context);
@@ -39,14 +39,14 @@ Result<std::uint16_t> bind_once(const tcp::endpoint& endpoint) {
   return bound.port();
 }
 
-/// Whether the user named this host as one that only it can reach: "localhost", "127.0.0.1".
+/// Whether only this host can reach itself by this name: "localhost", "127.0.0.1".
 bool means_loopback(const std::string& host) {
   boost::system::error_code not_an_address;
   boost::asio::ip::make_address(host, not_an_address);
   return !not_an_address || host == "localhost" || host.ends_with(".localhost");
 }
 
-/// nullopt: of another family than IP.
+/// The address in `of`; nullopt: it is not of IP.
 std::optional<asio::ip::address> ip_address(const sockaddr& of) {
   if (of.sa_family == AF_INET) {
     return asio::ip::address_v4(ntohl(reinterpret_cast<const sockaddr_in*>(&of)->sin_addr.s_addr));
@@ -61,7 +61,7 @@ struct InterfaceAddress {
   asio::ip::address address;  ///< a link-local one with the interface's number as its scope
 };
 
-/// Those of all interfaces; none where the kernel does not tell.
+/// The addresses of all interfaces; empty if the kernel does not say.
 std::vector<InterfaceAddress> interface_addresses() {
   ifaddrs* list = nullptr;
   if (getifaddrs(&list) != 0) return {};
@@ -80,7 +80,7 @@ bool is_link_local(const asio::ip::address& address) {
 
 bool is_same(const asio::ip::address& one, const asio::ip::address& other) {
   if (one.is_v4() || other.is_v4()) return one == other;
-  return one.to_v6().to_bytes() == other.to_v6().to_bytes();  // in whatever zone
+  return one.to_v6().to_bytes() == other.to_v6().to_bytes();  // the zone does not matter
 }
 
 /// An IPv6 socket takes IPv4 as well; a host without IPv6 has only the other.
@@ -124,7 +124,7 @@ std::string plain_text(const asio::ip::address& address) {
 std::vector<std::string> own_addresses(std::size_t most) {
   std::vector<InterfaceAddress> own = interface_addresses();
   std::erase_if(own, [](const auto& each) { return each.address.is_loopback(); });
-  // Of these a host has as many as it has containers.
+  // A host has as many link-local addresses as it has containers.
   std::stable_partition(own.begin(), own.end(),
                         [](const auto& each) { return !is_link_local(each.address); });
   own.resize(std::min(own.size(), most));
@@ -158,7 +158,7 @@ std::string interface_towards(const asio::ip::address& peer) {
   boost::system::error_code failure;
   const udp::endpoint there(peer, kAnyPort);
   socket.open(there.protocol(), failure);
-  if (!failure) socket.connect(there, failure);  // chooses the way, no more
+  if (!failure) socket.connect(there, failure);  // only chooses the route
   const udp::endpoint here = failure ? udp::endpoint() : socket.local_endpoint(failure);
   return failure ? "" : interface_of(here.address());
 }

@@ -14,44 +14,43 @@
 
 namespace ddprun::rendezvous {
 
-/// The addresses `endpoint` stands for, in the resolver's order; an empty host is every address of
-/// this host. Blocks while a name is looked up; an address needs no look-up.
+/// The addresses that `endpoint` stands for, in the resolver's order; an empty host is every
+/// address of this host. Looking up a name blocks; an address needs no look-up.
 /// Errors: unreachable (the name does not resolve).
 Result<std::vector<boost::asio::ip::tcp::endpoint>> resolve(const Endpoint& endpoint);
 
-/// Whether `address` is one of this host's: of an interface, a loopback address, or the unspecified
-/// one.
+/// Whether `address` is one of this host's: an interface's, a loopback or the unspecified address.
 bool is_own_address(const boost::asio::ip::address& address);
 
-/// `address` as text; an IPv4 one that is mapped into IPv6 as IPv4.
+/// `address` as text; an IPv4 address that is mapped into IPv6 as IPv4.
 std::string plain_text(const boost::asio::ip::address& address);
 
-/// The addresses of this host's interfaces, as store::address_text gives them, but for loopback
-/// ones; at most `most`, link-local ones last.
+/// The addresses of this host's interfaces without loopback, as store::address_text writes them: at
+/// most `most`, link-local ones last.
 std::vector<std::string> own_addresses(std::size_t most);
 
 /// The name of the interface by which this host reaches `peer`, also if that is its own address.
-/// Empty: it is a loopback address, or the kernel knows no way. Sends nothing.
+/// Empty: it is a loopback address, or the kernel knows no route. Sends nothing.
 std::string interface_towards(const boost::asio::ip::address& peer);
 
-/// The name of the interface with this address; empty: a loopback one, or none has it.
+/// The name of the interface with this address; empty: it is a loopback address, or no interface's.
 std::string interface_of(const boost::asio::ip::address& own);
 
 /// The names of the interfaces that have a link-local IPv6 address.
 std::vector<std::string> link_local_interfaces();
 
 /// A random TCP port that is free at `address` now. It is not reserved, so it is from 20000 to
-/// 28999 if one of these is free: the kernel gives none of them to a connection before it is
-/// listened on (ip(7), ip_local_port_range: from 32768 on). Errors: system.
+/// 28999 if one of these is free: the kernel gives connections only ports from 32768 on (ip(7),
+/// ip_local_port_range), so none of them before it is listened on. Errors: system.
 Result<std::uint16_t> free_port(const boost::asio::ip::address& address);
 
-/// The addresses at which the rendezvous of `endpoint` listens if this host is to have it;
-/// nullopt: another host does. `addresses` are those of the endpoint, of other hosts, too;
-/// `is_host`, if given, decides.
+/// The addresses at which the rendezvous of `endpoint` listens if this host is to have it; nullopt:
+/// another host does. `addresses` are the endpoint's, also those of other hosts; `is_host`, if
+/// given, decides.
 ///
-/// A host's own name often stands for a loopback address there (Debian's 127.0.1.1), and an address
-/// that the user says is ours may be translated on the way: then it listens on every address, or
-/// the others could not reach it.
+/// It listens on every address if the endpoint's only address is a loopback one, as a host's own
+/// name often has it there (Debian's 127.0.1.1), or if the user says that an address is ours which
+/// no interface has: it may be translated on the way. Else the others could not reach it.
 std::optional<std::vector<boost::asio::ip::tcp::endpoint>> where_to_host(
     const Endpoint& endpoint, const std::vector<boost::asio::ip::tcp::endpoint>& addresses,
     std::optional<bool> is_host);

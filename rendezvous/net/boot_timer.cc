@@ -48,7 +48,7 @@ class BootTimer::Descriptor : public std::enable_shared_from_this<Descriptor> {
     timerfd_settime(timer_.native_handle(), TFD_TIMER_ABSTIME, &timer, nullptr);
   }
 
-  /// Calls nothing any more.
+  /// Stops all calls of the function.
   void release() {
     released_ = true;
     error_code ignored;
@@ -62,7 +62,7 @@ class BootTimer::Descriptor : public std::enable_shared_from_this<Descriptor> {
     });
   }
 
-  /// A wait may end before anything is there.
+  /// The wait may end before the timer has fired.
   void on_readable() {
     std::uint64_t expired = 0;
     const bool has_fired = read(timer_.native_handle(), &expired, sizeof expired) == sizeof expired;

@@ -12,7 +12,7 @@
 namespace ddprun::rendezvous {
 
 /// Calls a function when a time of the BootClock has come. Asio's own timers stand still while the
-/// host is suspended; this one fires at once when it resumes, if its time came meanwhile.
+/// host is suspended; this one fires at once when the host resumes, if its time has come.
 ///
 /// Destroying it cancels it. Thread: the executor's.
 class BootTimer {
@@ -23,8 +23,7 @@ class BootTimer {
 
   /// Fires at `when` at the latest. It may fire sooner, at a time set before: moving a deadline
   /// further away, as each heartbeat does, costs no system call. nullopt: nothing to wait for. The
-  /// first time throws boost::system::system_error when no descriptor is left, as asio's sockets
-  /// do.
+  /// first call throws boost::system::system_error if no descriptor is left, as asio's sockets do.
   void set(std::optional<BootClock::time_point> when);
 
  private:

@@ -5,7 +5,7 @@
 
 namespace ddprun::rendezvous {
 
-/// A control connection, as the process that holds it numbers its own.
+/// A control connection's number in the process that holds it.
 using ConnectionId = std::uint64_t;
 
 }  // namespace ddprun::rendezvous

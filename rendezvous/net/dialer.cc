@@ -48,7 +48,7 @@ void Dialer::try_next() {
   if (addresses_.empty()) return fail(std::exchange(reason_, {}));
   const Tcp::endpoint address = addresses_.back();
   addresses_.pop_back();
-  attempt_ = std::make_shared<char>();  // handlers of the address before are not ours
+  attempt_ = std::make_shared<char>();  // ignore handlers of the address before
   if (const Result<> opened = open(address.protocol()); !opened) {
     return give_up_address(opened.error().message);
   }
@@ -73,7 +73,7 @@ Result<> Dialer::open(const Tcp& protocol) {
 
 void Dialer::on_tried(const error_code& failure) {
   if (failure) return give_up_address(failure.message());
-  // Where no server listens at an ephemeral port, a socket may get that port and reach itself.
+  // If no server listens at an ephemeral port, a socket may get that port and reach itself.
   error_code gone;
   if (socket_.local_endpoint(gone) == socket_.remote_endpoint(gone)) {
     return give_up_address("no server listens there");

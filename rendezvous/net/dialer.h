@@ -17,7 +17,7 @@
 
 namespace ddprun::rendezvous {
 
-/// Makes one TCP connection after the other to an endpoint; names are looked up each time, as their
+/// Makes one TCP connection after the other to an endpoint, and looks up its name each time, as the
 /// addresses may change.
 ///
 /// Destroying it drops the attempt under way: no hook is called any more.
@@ -30,11 +30,11 @@ class Dialer {
     std::function<void(Error)> failed;
   };
 
-  /// Connects from `local` where it is given.
+  /// Connects from `local` if it is given.
   Dialer(boost::asio::any_io_executor executor, Endpoint endpoint,
          std::optional<boost::asio::ip::address> local, Hooks hooks);
 
-  /// From the next dial() on.
+  /// Sets the endpoint from the next dial() on.
   void set_endpoint(Endpoint endpoint) { endpoint_ = std::move(endpoint); }
 
   /// Tries each address once, for at most `limit`; one of the hooks follows. Does nothing while an
@@ -60,9 +60,8 @@ class Dialer {
   boost::asio::steady_timer limit_;
   std::chrono::milliseconds each_{0};
   std::vector<Tcp::endpoint> addresses_;  // still to be tried, the next one last
-  std::string reason_;                    // why the last one failed
-  std::shared_ptr<char>
-      attempt_;  // under way while there is one; handlers look whether it is theirs
+  std::string reason_;                    // why the last address failed
+  std::shared_ptr<char> attempt_;  // null: none is under way; handlers check that it is theirs
 };
 
 }  // namespace ddprun::rendezvous

@@ -8,7 +8,7 @@
 
 namespace ddprun::rendezvous {
 
-/// Where a server is, as the user names it: a host name or an address, IPv4 or IPv6, without
+/// A server's place as the user names it: a host name or an address, IPv4 or IPv6, without
 /// brackets.
 struct Endpoint {
   std::string host;

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Of the socket that listens there, or at every address; 0: unknown.
+/// The inode of the socket that listens there, or at every address; 0: unknown.
 std::uint64_t listening_inode(const Resolver::Addresses& addresses) {
   const std::string table = file_text("/proc/net/tcp") + file_text("/proc/net/tcp6");
   for (const auto& address : addresses) {
@@ -41,7 +41,7 @@ bool has_open(const fs::path& process, const std::string& link) {
   return false;
 }
 
-/// The number of a process; empty: it is another user's, or has closed the socket.
+/// The process that has this socket; empty: it is another user's, or has closed the socket.
 std::string process_with(std::uint64_t inode) {
   const std::string link = "socket:[" + std::to_string(inode) + "]";
   std::error_code refused;

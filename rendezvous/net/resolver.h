@@ -15,9 +15,9 @@
 
 namespace ddprun::rendezvous {
 
-/// Looks names up in the background. The C library can only block, for as long as its servers are
-/// silent, so each look-up has a thread; Asio's own resolver would wait for it at the end of the
-/// program, this one leaves it behind.
+/// Looks names up in the background. The C library blocks as long as its servers are silent, so
+/// each look-up has a thread. Asio's own resolver would wait for it at the end of the program; this
+/// one does not.
 ///
 /// Destroying it drops the look-up under way: its hook is not called.
 /// Thread: the executor's.
