@@ -8,8 +8,8 @@
 
 #include "store/guests.h"
 
-// DECIDES whose TLS handshake is next: one of each address in turn, so that those of one host, such
-// as a stranger who begins thousands, do not hold up the others. Pure.
+// DECIDES whose TLS handshake is next: one of each address in turn, so that one host, such as a
+// stranger who begins thousands, does not hold up the others. Pure.
 
 namespace ddprun::rendezvous {
 
@@ -27,7 +27,7 @@ class HandshakeQueue {
 
  private:
   std::unordered_map<store::Site, std::deque<Number>> waiting_;
-  std::deque<store::Site> turns_;  // those that have any, the next one first
+  std::deque<store::Site> turns_;  // sites with connections, the next one first
 };
 
 }  // namespace ddprun::rendezvous

@@ -9,7 +9,7 @@
 namespace ddprun::rendezvous {
 namespace {
 
-/// One processor is left to the event loop, and more than four threads would wait for it.
+/// Leaves one processor to the event loop; more than four threads would wait for it.
 std::size_t thread_count() {
   const std::size_t processors = std::thread::hardware_concurrency();
   return std::clamp<std::size_t>(processors, 2, 5) - 1;
@@ -50,7 +50,7 @@ void HandshakeThreads::compute(std::shared_ptr<const Security> security, std::st
                 });
 }
 
-/// A new one until there are as many as there may be, then the one with least to do.
+/// Returns an idle lane, a new one while there may be more, or the one with the fewest jobs.
 HandshakeThreads::Lane& HandshakeThreads::next_lane() {
   const auto least = std::min_element(
       lane_list_.begin(), lane_list_.end(),

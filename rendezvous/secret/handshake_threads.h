@@ -15,12 +15,12 @@
 
 namespace ddprun::rendezvous {
 
-/// Threads that compute a master's answers to first records of agents: one takes longer than all
-/// else that the master does for an agent, and thousands may come at once. They start with the
-/// first record.
+/// Threads that compute a master's answers to agents' first records. An answer takes longer than
+/// all else that the master does for an agent, and thousands may be asked for at once. The threads
+/// start with the first record.
 ///
-/// Destroying it waits for the few that are being computed, as nothing may use OpenSSL when the
-/// process ends; their answers are dropped.
+/// Destroying it waits for the few answers that are being computed, as nothing may use OpenSSL when
+/// the process ends, and drops them.
 /// Thread: the executor's.
 class HandshakeThreads {
  public:
@@ -35,7 +35,7 @@ class HandshakeThreads {
   ~HandshakeThreads();
   HandshakeThreads(const HandshakeThreads&) = delete;
 
-  /// Whether one more would be begun soon.
+  /// Whether the next answer would be begun soon.
   bool has_room() const { return under_way_ < lanes_ * kQueued; }
 
   /// Computes the answer to `record`; `done` gets it from the executor.

@@ -19,7 +19,7 @@ constexpr const char* kLibmunge = "libmunge.so.2";
 
 constexpr std::size_t kSecretSize = 32;
 
-// Of munge.h, whose numbers are part of the library's ABI.
+// The numbers of munge.h, which are part of the library's ABI.
 enum MungeStatus {
   kMungeSuccess = 0,
   kMungeNoMemory = 5,
@@ -75,7 +75,7 @@ const Result<Libmunge>& libmunge() {
   return loaded;
 }
 
-/// Settings of one question, and why it failed.
+/// The settings of one request to munge, and the reason of its failure.
 class MungeQuestion {
  public:
   explicit MungeQuestion(const Libmunge& munge)
@@ -83,7 +83,7 @@ class MungeQuestion {
 
   MungeContext* get() const { return context_.get(); }
 
-  /// The payload is a key, so nothing weaker than what it is for encrypts it.
+  /// Sets strong encryption, as the payload is a key.
   bool restrict_to(uid_t user) const {
     return context_ && munge_.ctx_set(get(), kMungeCipher, kMungeAes256) == kMungeSuccess &&
            munge_.ctx_set(get(), kMungeMac, kMungeSha256) == kMungeSuccess &&
@@ -122,13 +122,13 @@ struct MungePayload {
   int size = 0;
 };
 
-/// The payload is there, and who sealed it is known.
+/// Whether the payload is there, and munge says who sealed it.
 bool is_opened(int status) {
   return status == kMungeSuccess || status == kMungeExpired || status == kMungeRewound ||
          status == kMungeReplayed;
 }
 
-/// An id has no line break, so where it ends is clear.
+/// An id has no line break, which therefore ends it.
 std::string head_of(const std::string& run_id) {
   return "ddprun secret 1 of job " + run_id + "\n";
 }
@@ -137,7 +137,7 @@ std::string head_of(const std::string& run_id) {
 
 Secret sealed_bytes(const Secret& secret, const std::string& run_id) {
   std::string bytes = head_of(run_id);
-  bytes.reserve(bytes.size() + secret.view().size());  // no copy of it is left behind
+  bytes.reserve(bytes.size() + secret.view().size());  // leaves no copy behind
   bytes += secret.view();
   Secret sealed(bytes);
   explicit_bzero(bytes.data(), bytes.size());

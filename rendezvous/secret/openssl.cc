@@ -23,10 +23,10 @@ Result<OpenSsl> load_functions() {
 #define DDPRUN_FIND(name)                                                     \
   table.name = reinterpret_cast<decltype(table.name)>(dlsym(library, #name)); \
   if (table.name == nullptr) return unusable("and the one here has no " #name);
-  DDPRUN_OPENSSL_FUNCTIONS(DDPRUN_FIND)  // also those of libcrypto, which it needs
+  DDPRUN_OPENSSL_FUNCTIONS(DDPRUN_FIND)  // libcrypto's, too, which it loads
 #undef DDPRUN_FIND
-  // Without the host's configuration file: it may be on a slow disk, and switch off what is needed.
-  // Without a clean-up at exit: threads may still use it, and what it keeps for them would be lost.
+  // Ignores the host's configuration file, which may be on a slow disk, and may switch off needed
+  // functions. Cleans up nothing at exit: threads may still use the library and its data.
   constexpr std::uint64_t kOptions = OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_ATEXIT;
   if (table.OPENSSL_init_ssl(kOptions, nullptr) != 1) {
     return Error{Errc::system, std::string(kLibrary) + " cannot be initialized"};

@@ -10,7 +10,7 @@
 
 namespace ddprun::rendezvous {
 
-// OpenSSL 3, which is not linked but loaded where something is encrypted: it would cost each start
+// OpenSSL 3. It is not linked but loaded when something is encrypted: linking would cost each start
 // 1 ms.
 
 // clang-format off
@@ -38,8 +38,8 @@ struct OpenSsl {
   DDPRUN_OPENSSL_FUNCTIONS(DDPRUN_FUNCTION_POINTER)
 #undef DDPRUN_FUNCTION_POINTER
 
-  /// Loads the library at the first call; it stays for good. Errors: usage (it is not installed, or
-  /// too old: says what to install).
+  /// Loads the library at the first call, for good. Errors: usage (it is not installed, or too old:
+  /// says what to install).
   static Result<const OpenSsl*> load();
 };
 

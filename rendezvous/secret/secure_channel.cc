@@ -12,7 +12,7 @@
 namespace ddprun::rendezvous {
 namespace {
 
-/// Names how ddprun uses TLS; another number when that changes.
+/// Names ddprun's use of TLS; a change of that changes the number.
 constexpr std::string_view kVersionName = "ddprun1/";
 
 /// More than either side's part of a handshake takes.
@@ -57,7 +57,7 @@ Secret derive(const OpenSsl& ssl, std::string_view secret, const std::string& ru
   return derived;
 }
 
-/// Whom a master met, by the name of the key that it has.
+/// Whom a master met, by the name of the other side's key.
 enum class Met { stranger, another_version, another_job, ours };
 
 /// The state of a line for OpenSSL's callbacks.
@@ -73,14 +73,14 @@ Met met_with(std::string_view name, const LineKey& key) {
 }
 
 const OpenSsl& functions() {
-  return **OpenSsl::load();  // whoever asks has loaded it
+  return **OpenSsl::load();  // every caller has loaded it
 }
 
 Meeting& meeting_on(SSL* line) {
   return *static_cast<Meeting*>(functions().SSL_get_ex_data(line, 0));
 }
 
-/// The key as OpenSSL has it; nullptr: out of memory.
+/// The key as an object of OpenSSL; nullptr: out of memory.
 SSL_SESSION* session_of(SSL* line, const LineKey& key) {
   constexpr std::array<unsigned char, 2> kAes128Sha256 = {0x13, 0x01};
   const OpenSsl& ssl = functions();
@@ -194,10 +194,10 @@ struct SecureChannel::Session {
     ssl.SSL_set_bio(line, in, out);
     ssl.SSL_set_ex_data(line, 0, &meeting);
   }
-  ~Session() { ssl.SSL_free(line); }  // and what it reads from and writes to
+  ~Session() { ssl.SSL_free(line); }  // frees in and out, too
   Session(const Session&) = delete;
 
-  /// Whether the last call has only to wait for more bytes.
+  /// Whether the last call only needs more bytes.
   bool needs_more(int result) const {
     return ssl.SSL_get_error(line, result) == SSL_ERROR_WANT_READ;
   }
@@ -231,14 +231,14 @@ Result<> SecureChannel::receive(std::string_view records) {
   unproven_bytes_ += records.size();
   const int done = ssl.SSL_do_handshake(line);
   if (done != 1 && session_->needs_more(done) && unproven_bytes_ <= kMaxUnproven) return {};
-  // It has the key, and no other way in led here.
+  // The other side has the key: only the key's session leads here.
   if (done != 1 || ssl.SSL_session_reused(line) != 1) return refusal();
   proven_ = true;
   send(std::exchange(unsent_, {}));
   return read();
 }
 
-/// Bytes that the handshake did not read are the other side's first message.
+/// The bytes that the handshake did not read are the other side's first message.
 Result<> SecureChannel::read() {
   std::array<char, 4096> buffer;
   int size = 0;
@@ -277,9 +277,9 @@ Error SecureChannel::refusal() {
   return {Errc::usage, role_ == Role::master ? refuse() : refused_because()};
 }
 
-/// The reason for a master's log. Its first answer may be an alert that says more than OpenSSL's.
+/// The reason for a master's log. A first answer may be an alert that says more than OpenSSL's.
 std::string SecureChannel::refuse() {
-  if (answered_) return "";  // it repeats what another one sent, and cannot go on
+  if (answered_) return "";  // it replays another agent's bytes, and cannot continue
   const auto [alert, sentence] = refusal_of(session_->meeting.met);
   alert_ = alert_record(alert);
   return sentence;

@@ -11,24 +11,24 @@
 
 namespace ddprun::rendezvous {
 
-/// The key of the control lines of one job. Every node of it derives the same one from the secret
-/// that the user gave it; neither the secret nor another job's key can be derived from it.
+/// The key of the control lines of one job. Every node derives the same key from the secret that
+/// the user gave it; neither the secret nor another job's key can be derived from it.
 struct LineKey {
-  std::string name;  ///< what an agent sends first, unencrypted: "ddprun1/" and the job's id
+  std::string name;  ///< an agent sends it first, unencrypted: "ddprun1/" and the job's id
   Secret bytes;      ///< 256 bits
 };
 
-/// Shared by all encrypted control lines of a process: OpenSSL and the job's key.
+/// OpenSSL and the job's key, which all encrypted control lines of a process share.
 ///
-/// TLS 1.3 with a key that both sides have (PSK), and one agreed on for each line (X25519), so that
-/// a secret that becomes known later opens no recorded line. No certificates, tickets, early data.
+/// TLS 1.3 with a key that both sides have (PSK), and one agreed on for each line (X25519): a
+/// secret that becomes known later opens no recorded line. No certificates, tickets, early data.
 class Security {
  public:
-  /// For the job `run_id` whose secret is `secret`. Errors: usage (OpenSSL is missing), system.
+  /// Uses `secret` of the job `run_id`. Errors: usage (OpenSSL is missing), system.
   static Result<std::shared_ptr<const Security>> of_job(const Secret& secret,
                                                         const std::string& run_id);
 
-  /// With the key of another process of this node. Errors: as of_job.
+  /// Makes it with the key of another process of this node. Errors: as of_job.
   static Result<std::shared_ptr<const Security>> with_key(LineKey key);
 
   ~Security();
@@ -55,18 +55,18 @@ class SecureChannel {
   ~SecureChannel();
   SecureChannel(const SecureChannel&) = delete;
 
-  /// Takes bytes of the other side. After an error there may be a last output, and nothing follows.
-  /// Errors: usage (the other side is refused, or refuses: the reason; empty for a master that met
-  /// no agent), unreachable (bytes were changed on their way).
+  /// Takes bytes of the other side. After an error there may be a last output, and nothing else.
+  /// Errors: usage (this side refuses the other, or is refused, with the reason; empty for a master
+  /// that met no agent), unreachable (bytes were changed on their way).
   Result<> receive(std::string_view records);
 
-  /// Encrypts `bytes`. They are kept until the other side has proven that it has the key.
+  /// Encrypts `bytes`, and keeps them until the other side has proven that it has the key.
   void send(std::string_view bytes);
 
-  /// The bytes to send to the other side; empty: none.
+  /// Takes the bytes to send to the other side; empty: none.
   std::string take_output();
 
-  /// The bytes that the other side sent, decrypted.
+  /// Takes the bytes that the other side sent, decrypted.
   std::string take_received();
 
   /// Whether the other side has proven that it has the key.
