@@ -24,8 +24,8 @@ constexpr size_t kMaxUnsent = 1024 * 1024;
 constexpr size_t kRoom = kMaxUnsent / 4;
 constexpr size_t kReadSize = 16 * 1024;  // as much as a TLS record holds
 
-/// A kernel closes the sockets of a process that ended, with a reset where bytes were unread. All
-/// other errors are of the network, which may recover.
+/// The kernel closes the sockets of a process that ended, with a reset if bytes were unread. All
+/// other errors are the network's, which may recover.
 Error why_lost(const error_code& failure) {
   if (failure == asio::error::eof) return {Errc::closed, "connection closed"};
   if (failure == asio::error::connection_reset) return {Errc::closed, "connection reset"};
@@ -42,7 +42,7 @@ class ControlConnection::Stream : public std::enable_shared_from_this<Stream> {
         hooks_(std::move(hooks)),
         frames_(longest_frame),
         secure_(std::move(secure)) {
-    error_code ignored;  // options of a socket that is gone already; reading will tell
+    error_code ignored;  // if the socket is closed already, reading reports it
     socket_.non_blocking(true, ignored);
     socket_.set_option(tcp::no_delay(true), ignored);
     socket_.set_option(asio::socket_base::keep_alive(true), ignored);
@@ -69,10 +69,10 @@ class ControlConnection::Stream : public std::enable_shared_from_this<Stream> {
     send_bytes(secure_->take_output());
   }
 
-  /// Until the other side is proven all that is sent is kept, and nothing would bound it.
+  /// False until the other side is proven: until then all that is sent is kept, without a bound.
   bool has_room() const { return is_proven() && unsent_.size() < kRoom; }
 
-  /// Calls no hook any more.
+  /// Stops all calls of hooks.
   void release() {
     released_ = true;
     close();
@@ -125,7 +125,7 @@ class ControlConnection::Stream : public std::enable_shared_from_this<Stream> {
     take_frames();
   }
 
-  /// Messages before the bytes that cannot be decrypted are still taken.
+  /// If bytes cannot be decrypted, the messages before them are still taken.
   void feed(std::string_view bytes) {
     if (!secure_) return frames_.feed(bytes);
     const bool was_proven = is_proven();
@@ -138,8 +138,8 @@ class ControlConnection::Stream : public std::enable_shared_from_this<Stream> {
 
   bool is_proven() const { return !secure_ || secure_->is_proven(); }
 
-  /// The number of bytes that the kernel takes without waiting. A broken connection shows on
-  /// reading.
+  /// Returns the number of bytes that the kernel takes without waiting. A read reports a broken
+  /// connection.
   size_t send_now(std::string_view bytes) {
     error_code ignored;
     return socket_.write_some(asio::buffer(bytes), ignored);
@@ -154,7 +154,7 @@ class ControlConnection::Stream : public std::enable_shared_from_this<Stream> {
     });
   }
 
-  /// Not from within send(): its caller holds what the hook drops.
+  /// The hook is not called from within send(), whose caller holds what the hook drops.
   void lose_later() {
     close();
     asio::post(socket_.get_executor(), [self = shared_from_this()] {
@@ -172,7 +172,7 @@ class ControlConnection::Stream : public std::enable_shared_from_this<Stream> {
   Hooks hooks_;
   FrameReader frames_;
   std::unique_ptr<SecureChannel> secure_;  // nullptr: not encrypted
-  std::optional<Error> insecure_;          // nothing can be decrypted any more
+  std::optional<Error> insecure_;          // set: nothing can be decrypted any more
   std::string unsent_;
   bool paused_ = false;
   bool closed_ = false;

@@ -27,13 +27,13 @@ class ControlConnection {
     /// ended), unreachable (the network is broken), protocol (the bytes were no frame), usage (the
     /// peer has another secret, or none: the reason).
     std::function<void(Error)> lost;
-    /// The kernel has taken all that was sent, after some of it had to wait, also for the other
-    /// side's proof; may be empty.
+    /// The kernel has taken all that was sent, if some of it had to wait, also for the other side's
+    /// proof. May be empty.
     std::function<void()> drained = nullptr;
   };
 
-  /// Begins to read. `received` are bytes of the peer's that were read before, decrypted. Frames
-  /// longer than `longest_frame` end the connection. `secure` encrypts it; nullptr: nothing does.
+  /// Begins to read. `received` are the peer's bytes that were read before, decrypted. A frame
+  /// longer than `longest_frame` ends the connection. `secure` encrypts it; nullptr: nothing does.
   ControlConnection(StreamSocket socket, std::string_view received, Hooks hooks,
                     size_t longest_frame = kMaxFrame,
                     std::unique_ptr<SecureChannel> secure = nullptr);

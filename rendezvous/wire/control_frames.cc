@@ -6,7 +6,7 @@
 namespace ddprun::rendezvous {
 namespace {
 
-constexpr size_t kKeptBuffer = 1024;  // by a silent connection for its next frame
+constexpr size_t kKeptBuffer = 1024;  // a silent connection keeps it for its next frame
 
 }  // namespace
 

@@ -9,7 +9,7 @@
 #include "base/error.h"
 
 // The bytes of a control connection: the greeting, then frames, each a 32-bit big-endian length and
-// as many bytes, its body. protocol.h has what the bodies say. Pure.
+// as many bytes, its body. protocol.h describes the bodies. Pure.
 
 namespace ddprun::rendezvous {
 
@@ -24,19 +24,19 @@ inline constexpr size_t kGreetingSize = 8;
 /// The largest frame body, in bytes. A report with its stderr tail stays far below.
 inline constexpr size_t kMaxFrame = 256 * 1024;
 
-/// The largest first one of a connection, whose sender is unknown yet.
+/// The largest first frame of a connection, whose sender is unknown yet.
 inline constexpr size_t kMaxFirstFrame = 16 * 1024;
 
 /// The greeting of this version.
 std::string greeting();
 
-/// The version in a greeting of kGreetingSize bytes; nullopt: it is none.
+/// The version in a greeting of kGreetingSize bytes; nullopt: the bytes are no greeting.
 std::optional<int> greeted_version(std::string_view bytes);
 
 /// A whole frame, ready to be sent.
 std::string frame_of(std::string_view body);
 
-/// Cuts a stream of bytes into frame bodies. Nothing is kept beyond one frame.
+/// Cuts a stream of bytes into frame bodies. Keeps no more than one frame.
 class FrameReader {
  public:
   /// `most`: the longest frame.

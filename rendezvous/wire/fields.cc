@@ -51,7 +51,7 @@ double Fields::seconds(const char* name) {
   const json* value = find(name);
   if (value == nullptr || !value->is_number()) return wrong(name), 0;
   const auto number = value->get<double>();
-  if (!(number >= 0 && number <= kMaxSeconds)) return wrong(name), 0;  // nor NaN
+  if (!(number >= 0 && number <= kMaxSeconds)) return wrong(name), 0;  // false for NaN, too
   return number;
 }
 

@@ -16,14 +16,14 @@ namespace ddprun::rendezvous {
 /// The longest text in a message, in bytes; escaped it may be six times as long.
 inline constexpr size_t kMaxText = 4 * 1024;
 
-/// Takes fields out of a message's object, which has to outlive it. The first one that is missing
-/// or wrong is remembered, and all that is read after it does not matter. Pure.
+/// Takes fields out of a message's object, which has to outlive it. Remembers the first field that
+/// is missing or wrong; later values do not matter. Pure.
 class Fields {
  public:
   explicit Fields(const nlohmann::json& object) : object_(object) {}
 
-  /// A text of at most `most` bytes. Usually three times kMaxText: of each byte that was not UTF-8
-  /// three were made.
+  /// A text of at most `most` bytes. The limit is usually three times kMaxText, as a byte that was
+  /// not UTF-8 became three.
   std::string text(const char* name, size_t most = 3 * kMaxText);
 
   int integer(const char* name, int min, int max);
@@ -39,21 +39,21 @@ class Fields {
 
   bool boolean(const char* name);
 
-  /// A list of at most `most` elements; an empty one when it is missing.
+  /// A list of at most `most` elements; empty if it is missing.
   const nlohmann::json& list(const char* name, size_t most);
 
   /// A list of at most `most` numbers of ranks.
   std::vector<int> ranks(const char* name, size_t most);
 
-  /// The object in field `name`; an empty one when it is missing.
+  /// The object in field `name`; empty if it is missing.
   const nlohmann::json& object(const char* name);
 
   bool has(const char* name) const { return find(name) != nullptr; }
 
-  /// The field's value, which was read, makes no sense.
+  /// Call it if the field's value, which was read, makes no sense.
   void refuse(const char* name) { wrong(name); }
 
-  /// Remembers what `inner`, of an object within this one, found to be wrong.
+  /// Takes the error of `inner`, of an object within this one.
   void take_error(const Fields& inner);
 
   /// `value`, which was made of these fields. Errors: protocol, naming the first wrong field.

@@ -15,7 +15,7 @@ namespace {
 
 using InquiryJson = nlohmann::json;
 
-/// In the order of the variant.
+/// The names in the order of the variant.
 constexpr std::array<const char*, std::variant_size_v<Inquiry>> kInquiryNames = {
     "list_nodes", "node_list", "inquire", "inquired", "inform", "informed", "stop_job"};
 

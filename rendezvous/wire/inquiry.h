@@ -11,9 +11,9 @@
 #include "rendezvous/node.h"
 #include "rendezvous/wire/fields.h"
 
-// Questions of agents to each other through the master, while a user asks one of them about the
-// job. None is counted or repeated: an agent that gets no answer asks again, or says so. It has
-// only a few questions open at a time, so that no line is full of answers. Pure.
+// Questions of agents to each other through the master, when a user asks one of them about the job.
+// They are not counted or repeated: an agent that gets no answer asks again, or reports that. An
+// agent has only a few open questions, so that answers do not fill a line. Pure.
 
 namespace ddprun::rendezvous {
 
@@ -35,10 +35,10 @@ struct ListedNode {
   NodeId id = 0;
   std::string host;
   std::string state;   ///< of NodeState, in words
-  int node_rank = -1;  ///< -1: it was in no round
+  int node_rank = -1;  ///< -1: in no round yet
   int first_rank = 0;
   int local_size = 1;
-  double silent = 0;       ///< seconds since the master heard of it
+  double silent = 0;       ///< seconds since its last message to the master
   bool connected = false;  ///< it can be asked
 };
 
@@ -77,8 +77,8 @@ struct Informed {
   std::string answer;  ///< empty: the node cannot be asked
 };
 
-/// To the master: the whole job is to stop, as if each ddprun had got SIGTERM. To each agent: the
-/// same; one that has no line then gets it when it is back.
+/// To the master: stop the whole job, as if each ddprun had got SIGTERM. The master sends it to
+/// each agent; an agent without a line gets it when it is back.
 struct StopJob {};
 
 /// In both directions.
@@ -87,13 +87,13 @@ using Inquiry = std::variant<ListNodes, NodeList, Inquire, Inquired, Inform, Inf
 /// The name of a message on the wire.
 std::string type_of(const Inquiry& inquiry);
 
-/// With its "type".
+/// The message as JSON, with its "type".
 nlohmann::json json_of(const Inquiry& inquiry);
 
 /// Whether `type` is one of these messages.
 bool is_inquiry(const std::string& type);
 
-/// The message of that type. What is wrong is remembered by `fields`.
+/// The message of that type. `fields` remembers errors.
 Inquiry inquiry_in(Fields& fields, const std::string& type);
 
 /// An answer that may be sent: `answer` itself, or empty if it is too long or has control

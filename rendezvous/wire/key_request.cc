@@ -11,7 +11,7 @@
 namespace ddprun::rendezvous {
 namespace {
 
-/// A master to which thousands of nodes come at once takes its time; one that is lost is left.
+/// A master takes its time if thousands of nodes connect at once; a lost one is given up.
 constexpr std::chrono::seconds kLimit{30};
 
 }  // namespace
@@ -55,14 +55,14 @@ void KeyRequest::on_answer(std::string_view body) {
 }
 
 void KeyRequest::open(std::string sealed) {
-  connection_.reset();  // nothing else is to come
+  connection_.reset();  // no other message follows
   jobs_.run([open = open_, sealed = std::move(sealed)] { return open(sealed); },
             [this, asking = std::weak_ptr(asking_)](const Result<Secret>& secret) {
               if (!asking.expired()) on_opened(secret);
             });
 }
 
-/// Here and not on the thread: OpenSSL would keep something for each thread that calls it.
+/// Runs here and not on the thread: OpenSSL would keep data for each thread that calls it.
 void KeyRequest::on_opened(const Result<Secret>& secret) {
   Result<Key> key = secret ? Security::of_job(*secret, run_id_) : Result<Key>(secret.error());
   if (!key) return end(Error(key.error()).in("has a secret that cannot be opened here"));

@@ -18,7 +18,7 @@
 
 namespace ddprun::rendezvous {
 
-/// Asks a master that hands its secret out sealed (munge) for it, on a connection that serves
+/// Asks a master for its secret, which it hands out sealed (munge), on a connection that serves
 /// nothing else and encrypts nothing: a client that cannot open the answer learns nothing from it.
 /// The job's id and this node's name are not sent.
 ///
@@ -26,7 +26,7 @@ namespace ddprun::rendezvous {
 /// Thread: the executor's.
 class KeyRequest {
  public:
-  /// Opens what was sealed. It may block, and runs on a thread. Errors: as munge_open.
+  /// Opens a sealed secret. It may block, and runs on a thread. Errors: as munge_open.
   using Open = std::function<Result<Secret>(const std::string& sealed)>;
   using Key = std::shared_ptr<const Security>;
   using Done = std::function<void(Result<Key>)>;
@@ -53,7 +53,7 @@ class KeyRequest {
   std::unique_ptr<ControlConnection> connection_;
   AsyncJobs jobs_;
   Done done_;
-  std::shared_ptr<char> asking_;  // while there is one; handlers look whether it is theirs
+  std::shared_ptr<char> asking_;  // null: none is under way; handlers check that it is theirs
 };
 
 }  // namespace ddprun::rendezvous

@@ -13,23 +13,23 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kMaxRanks = 2'048;  // in one list; of more stopped workers the first are reported
+constexpr size_t kMaxRanks = 2'048;  // in one list; the first ones if more were stopped
 constexpr size_t kMaxVictims = 128;
 constexpr size_t kMaxHow = 64;
 constexpr size_t kMaxPlaces = 16;
 constexpr size_t kMaxPlaceRanks = 1'024;  // of all places of a node
 constexpr size_t kMaxCalls = 64;
-constexpr size_t kMaxSentence = 256;  // of a join, which has much else
+constexpr size_t kMaxSentence = 256;  // in a join, which has many other fields
 constexpr size_t kMaxRole = 256;
 constexpr size_t kMaxMaster = 64;
-constexpr int kMaxLastRound = INT_MAX / 2;  // rounds are counted on from there
-constexpr int kMaxRestarts = INT_MAX / 2;   // restarts, too
+constexpr int kMaxLastRound = INT_MAX / 2;  // later rounds count from there
+constexpr int kMaxRestarts = INT_MAX / 2;   // as do restarts
 
 bool continues_character(char byte) {  // in UTF-8
   return (byte & 0xc0) == 0x80;
 }
 
-/// Whether a process that ended so has failed; one that only stopped has not ended.
+/// Whether this is the status of a failed process; a process that only stopped has not ended.
 bool is_failure(int wait_status) {
   return WIFSIGNALED(wait_status) || (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) != 0);
 }

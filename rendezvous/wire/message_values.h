@@ -14,13 +14,12 @@ namespace ddprun::rendezvous {
 
 using store::SocketEnds;
 
-// Values that several messages consist of, as JSON and back. What is longer than a message takes is
-// cut when it is written, and refused when it is read: of texts the end is kept, of lists the
-// beginning, and places are left out altogether. Fields that are wrong are remembered by the
-// `Fields` that a function gets. Pure.
+// Values that several messages consist of, as JSON and back. Writing cuts values that are too long
+// for a message, and reading refuses them. A cut text keeps its end, and a list its beginning;
+// places are left out altogether. The `Fields` that a function gets remembers wrong fields. Pure.
 
-/// The end of a text, which says more than its beginning: at most kMaxText bytes, from a whole
-/// character on.
+/// The end of a text, which says more than its beginning: at most kMaxText bytes, from the first
+/// whole character on.
 std::string tail(const std::string& text);
 
 nlohmann::json json_of(const Failure& failure);
@@ -35,7 +34,7 @@ NodeProgress node_progress_in(Fields& outer, const char* name);
 nlohmann::json json_of(const SocketEnds& ends);
 SocketEnds socket_ends(Fields fields, Fields& outer);
 
-// These are the fields of a whole message, beside its type.
+// The next functions write and read the fields of a whole message, without its type.
 
 nlohmann::json json_of(const JoinRequest& request);
 JoinRequest join_request_in(Fields& fields);

@@ -13,14 +13,14 @@
 
 namespace ddprun::rendezvous {
 
-/// What the other end gets of `message`: itself if it is of those that each start and end of a job
-/// needs, which have no text of a worker or of another node; else what the wire would make of it,
+/// The `message` as the other end gets it. Messages that each start and end of a job needs stay as
+/// they are: they have no text of a worker or of another node. All others are encoded and decoded,
 /// which cuts and cleans such texts. Errors: as decode_message and decode_reply.
 Result<Message> handed_over(Message message);
 Result<Reply> handed_over(Reply reply);
 
 /// One end of the line between a server and the agent of its own process: as ControlConnection,
-/// with messages in the place of bytes. A message reaches the other end in a handler of its own, in
+/// with messages instead of bytes. A message reaches the other end in a handler of its own, in
 /// order.
 ///
 /// Destroying it ends the line, and no hook is called any more. A hook may destroy it.
@@ -43,7 +43,7 @@ class OwnLineEnd {
     });
   }
 
-  /// Once, before the first message.
+  /// Call it once, before the first message.
   void connect(Other& other) {
     other_ = other.hooks_;
     other.other_ = hooks_;

@@ -18,7 +18,7 @@ namespace {
 using nlohmann::json;
 
 constexpr size_t kMaxSession = 64;
-constexpr size_t kMaxAddress = 45;                      // of IPv6
+constexpr size_t kMaxAddress = 45;                      // an IPv6 one
 constexpr size_t kMaxAsked = 256;                       // connections in one question
 constexpr size_t kMostFirstValues = 4 * kMaxAddresses;  // a hello has its addresses and ten more
 

@@ -18,23 +18,23 @@
 #include "store/socket_owner.h"
 
 // The messages between agents and the rendezvous server. Each is a frame (control_frames.h) of
-// JSON, one object with a "type". The agent's first one is Hello, the server's answer Welcome, or
-// Refused. A guardian's only message is Gone, and has no answer. Before an agent encrypts it may
-// ask for the secret, on another connection: GetSecret, and SealedSecret or Refused.
+// JSON, one object with a "type". An agent sends Hello first, and the server answers with Welcome
+// or Refused. A guardian sends only Gone, and gets no answer. Before an agent encrypts, it may ask
+// for the secret on another connection: GetSecret, answered by SealedSecret or Refused.
 //
 // Join, Fail, Succeed, Progress, Leave and every notification survive the connection: each side
-// counts those it received and reports the count in Hello, Welcome and Heartbeat, and the other
-// side repeats what is missing when the agent reconnects with the session of its Hello. Pure.
+// counts those that it received, and reports the count in Hello, Welcome and Heartbeat. When the
+// agent reconnects with the session of its Hello, the other side repeats the missing ones. Pure.
 
 namespace ddprun::rendezvous {
 
 using store::SocketEnds;
 
-/// The most addresses that an agent tells of its host.
+/// The most addresses of its host that an agent sends.
 inline constexpr size_t kMaxAddresses = 32;
 
-/// The longest sealed secret. munge adds some 100 bytes to its 32, a tag and the job's id, and
-/// writes four for three.
+/// The longest sealed secret. munge adds some 100 bytes to the secret's 32, a tag and the job's id,
+/// and writes each three as four.
 inline constexpr size_t kMaxCredential = 2048;
 
 /// In both directions: the server answers each at once.
@@ -49,12 +49,12 @@ struct Hello {
   std::string run_id;  ///< agents of another job are refused
   int min_nodes = 1;   ///< --nnodes, which must be the same on every node
   int max_nodes = 1;
-  std::string host;            ///< for people
-  std::string session;         ///< random, the agent's own: it identifies the agent
+  std::string host;            ///< its name, for messages
+  std::string session;         ///< random; identifies the agent
   std::uint64_t received = 0;  ///< notifications of that session so far
   std::string ticket{};        ///< of the last Welcome; empty: none yet
   std::uint64_t number = 1;    ///< of this agent's hellos: a late one may come after a newer one
-  /// Where its workers may connect from besides its own address, as store::address_text gives them.
+  /// The other addresses that its workers may connect from, as store::address_text writes them.
   std::vector<std::string> addresses{};
 };
 struct Join {
@@ -67,25 +67,25 @@ struct Fail {
 struct Succeed {
   int round;
 };
-/// The workers have stopped making progress, or make some again.
+/// The workers have stopped making progress, or make progress again.
 struct Progress {
   NodeProgress progress;
 };
 struct Leave {
-  std::string signal{};  ///< that its ddprun got, "SIGTERM"; empty: unknown
+  std::string signal{};  ///< the one its ddprun got, "SIGTERM"; empty: unknown
 };
 /// Asks what this node waits for.
 struct Ask {};
-/// The answer to reply::Whose: for each connection whether a process of this node's user has it.
+/// The answer to reply::Whose: for each connection, whether a process of this node's user has it.
 struct Owned {
   std::vector<bool> ours;
 };
 /// Asks for the job's secret, unencrypted, as the only message of a connection.
 struct GetSecret {};
-/// Nothing of this node runs any more. Said by the agent as its last message, or, when it was
-/// killed, by its guardian as the only message of a connection.
+/// No process of this node runs any more. The agent's last message, or, if the agent was killed,
+/// its guardian's only message on a connection.
 struct Gone {
-  std::string session;  ///< of the Hello: known to this agent and the master only
+  std::string session;  ///< Hello's, which only this agent and the master know
   std::string how;      ///< "its agent was killed by SIGKILL"
 };
 
@@ -99,14 +99,14 @@ using Message = std::variant<message::Hello, Heartbeat, message::Join, message::
 namespace reply {
 
 struct Welcome {
-  std::string master;          ///< random, another one each time the server is started
-  bool resumed = false;        ///< it knew the session; else this is a new one
+  std::string master;          ///< random; new at each start of the server
+  bool resumed = false;        ///< the master knew the session; else it is new
   std::uint64_t received = 0;  ///< counted messages of that session so far
   // The master's settings hold for every node.
   std::chrono::milliseconds heartbeat{0};
   std::chrono::milliseconds lease{0};
   int max_restarts = 0;
-  /// Names what the master knows of this session: another one after it had declared the node lost.
+  /// Names the master's record of this session: a new one if it had declared the node lost.
   std::string ticket{};
   std::chrono::milliseconds hang_timeout{0};
 };
@@ -118,7 +118,7 @@ struct Waiting {
 struct SealedSecret {
   std::string credential;
 };
-/// Asks whose these connections to the store are. The next one follows when it is answered.
+/// Asks whose these connections to the store are. The next question follows the answer.
 struct Whose {
   std::vector<SocketEnds> connections;
 };
@@ -135,7 +135,7 @@ std::string encode(const Reply& reply);
 
 /// The body of one frame. Errors: protocol, naming what is missing or out of range.
 Result<Message> decode_message(std::string_view body);
-/// Likewise of a stranger's frame, which has few values, so that it costs little: a hello.
+/// The same for a stranger's first frame, which may have only few values, so that it costs little.
 Result<Message> decode_first_message(std::string_view body);
 Result<Reply> decode_reply(std::string_view body);
 

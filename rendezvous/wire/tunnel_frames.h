@@ -9,9 +9,9 @@
 #include "base/error.h"
 
 // The frames of a tunnel: the line, encrypted, that carries all connections of a node's workers to
-// the store. It begins with a greeting, then come frames in both directions: a 32-bit big-endian
-// length, the number of a connection (32 bits), a kind (one byte), and what belongs to it. Only the
-// agent opens connections, and a number is used once. Pure.
+// the store. It begins with a greeting. Then frames follow in both directions: a 32-bit big-endian
+// length, the number of a connection (32 bits), a kind (one byte), and the kind's data. Only the
+// agent opens connections, each with a new number. Pure.
 
 namespace ddprun::rendezvous {
 
@@ -25,7 +25,7 @@ struct TunnelFrame {
   enum class Kind : std::uint8_t {
     open = 1,  ///< a connection begins, with these bytes
     data,      ///< more bytes
-    taken,     ///< so many bytes of the other side have been passed on
+    taken,     ///< `count` bytes of the other side have been passed on
     close,     ///< the connection is closed; nothing follows
   };
 
@@ -35,7 +35,7 @@ struct TunnelFrame {
   std::uint32_t count = 0;      ///< taken
 };
 
-/// A tunnel's first bytes; of kGreetingSize, as an agent's.
+/// A tunnel's first bytes, kGreetingSize as an agent's greeting.
 std::string tunnel_greeting();
 
 /// A whole frame, ready to be sent.
