@@ -13,7 +13,7 @@ namespace {
 namespace asio = boost::asio;
 using store::ends_of;
 
-/// For entry(). Looked up only where it counts: not for each worker of another node.
+/// Whether `ends` are from this host. Looks that up only if entry() needs to know it.
 bool is_from_here(StoreGuests guests, const SocketEnds& ends, SocketOwner::Kind owner) {
   const bool is_known = owner != SocketOwner::Kind::none && owner != SocketOwner::Kind::unknown;
   const bool is_asked = owner == SocketOwner::Kind::none && guests == StoreGuests::nodes_only;
@@ -27,8 +27,8 @@ std::string refused_text(const SocketEnds& ends) {
   return "store: refused " + ends.from + " port " + std::to_string(ends.from_port) + ": ";
 }
 
-/// What was found is whose the other end is now. One that was closed meanwhile was perhaps somebody
-/// else's, and its port has gone to the job's user since.
+/// The look-up shows the current owner of the other end. If the connection was closed since, its
+/// port may have passed from another user to this job's.
 bool may_have_changed_hands(StoreDoor::Socket& socket) {
   return has_hung_up(socket);
 }
@@ -59,7 +59,7 @@ bool StoreDoor::turns_away(Socket& socket) {
 
 void StoreDoor::arrived(Socket socket, std::string_view received, store::Guest guest) {
   const bool judged = guests_ == StoreGuests::own_user && owners_.tells_at_once() && !is_undecided_;
-  if (guests_ == StoreGuests::everyone || judged) {  // when it was accepted
+  if (guests_ == StoreGuests::everyone || judged) {  // turns_away() has judged it
     return hooks_.admit(std::move(socket), received, std::move(guest));
   }
   const StoreGate::Number number = ++last_;
@@ -130,7 +130,7 @@ void StoreDoor::perform(const StoreGate::Refuse& refuse) {
   visitors_.erase(visitor);
 }
 
-/// A client that has closed its end since is no news.
+/// Clients that have already disconnected are no warning.
 void StoreDoor::log_refusal(const SocketEnds& ends, const SocketOwner& owner) {
   if (owner.kind == SocketOwner::Kind::foreign) {
     return log_.warning(refused_text(ends) + "it belongs to user " + std::to_string(owner.uid) +

@@ -20,19 +20,19 @@
 
 namespace ddprun::rendezvous {
 
-/// Holds the connections to the store until it is known whether they may be let in, and reads
-/// nothing more of them meanwhile. DOES what store_gate decides.
+/// Holds each connection to the store, and reads nothing more from it, until it is known whether to
+/// let it in. DOES what store_gate decides.
 ///
-/// Destroying it closes what waits.
+/// Destroying it closes the waiting connections.
 /// Thread: the executor's.
 class StoreDoor {
  public:
   using Socket = boost::asio::ip::tcp::socket;
 
   struct Hooks {
-    /// A client of the store, of which `received` was read.
+    /// Takes a client of the store, from which `received` was read.
     std::function<void(Socket, std::string_view received, store::Guest)> admit;
-    /// Asks the node on `line` which of these its user owns; answered() has the answer.
+    /// Asks the node on `line` which of these its user owns; answered() gets the answer.
     std::function<void(ConnectionId line, const std::vector<SocketEnds>&)> ask;
   };
 
@@ -40,19 +40,19 @@ class StoreDoor {
   StoreDoor(boost::asio::any_io_executor executor, StoreGuests guests,
             BootClock::duration return_limit, Hooks hooks);
 
-  /// Whether `socket`, which was just accepted, is another user's, where that is known at once and
-  /// no node is asked: it need not be heard at all.
+  /// Whether `socket`, which was just accepted, is another user's, so that nothing needs to be read
+  /// from it. True only if that is known at once without asking a node.
   bool turns_away(Socket& socket);
 
-  /// A client that was not turned away, and has sent `received`.
+  /// Takes a client that was not turned away, and has sent `received`.
   void arrived(Socket socket, std::string_view received, store::Guest guest);
 
-  /// As in StoreGate.
+  /// These do the same as in StoreGate.
   void line_opened(ConnectionId line, std::string address, const std::vector<std::string>& told);
   void line_closed(ConnectionId line);
   void answered(ConnectionId line, const std::vector<bool>& ours);
 
-  /// Closes what waits: a new round has its own clients.
+  /// Closes the waiting connections: a new round has its own clients.
   void clear();
 
  private:
@@ -76,7 +76,7 @@ class StoreDoor {
   std::unordered_map<StoreGate::Number, Visitor> visitors_;
   StoreGate::Number last_ = 0;
   store::OwnerLookup owners_;
-  bool is_undecided_ = false;  // the kernel once did not tell at once whose a connection was
+  bool is_undecided_ = false;  // once, the kernel did not say at once who owned a connection
   BootTimer timer_;
   log::LimitedLog log_;
 };

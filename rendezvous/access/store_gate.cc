@@ -95,7 +95,7 @@ void StoreGate::clear() {
   for (auto& [id, line] : lines_) line.to_ask.clear();
 }
 
-/// It does not wait any more: nobody has to be asked about it.
+/// Ends a connection's wait: no node has to be asked about it.
 void StoreGate::take_out(Number number) {
   const auto waiting = waiting_.extract(number);
   const std::string& from = waiting.mapped().ends.from;
@@ -147,7 +147,7 @@ void StoreGate::add_question(Line& line, Number number) {
   ++waiting_.at(number).questions;
 }
 
-/// Asks about the connections since its last question, if that is answered.
+/// Asks about the connections that came after the last question, if that is answered.
 void StoreGate::ask(ConnectionId id, Line& line, Actions& actions) {
   if (!line.asked.empty()) return;
   std::vector<SocketEnds> connections;
@@ -179,7 +179,7 @@ std::vector<ConnectionId> StoreGate::lines_to_ask(const std::string& address) co
   return lines;
 }
 
-/// Until there are `most`.
+/// Adds lines until `to` has `most`.
 void StoreGate::add_lines_at(const std::string& address, const LinesAt& lines, std::size_t most,
                              std::vector<ConnectionId>& to) {
   for (auto at = lines.lower_bound({address, 0}); at != lines.end() && at->first == address; ++at) {
@@ -188,7 +188,7 @@ void StoreGate::add_lines_at(const std::string& address, const LinesAt& lines, s
   }
 }
 
-/// It is back, or will not be. Returns the next one.
+/// Forgets a line that is back, or will not come back. Returns the next one.
 StoreGate::LostLines::iterator StoreGate::forget(LostLines::iterator lost) {
   for (const std::string& address : lost->addresses) {
     const auto count = lost_at_.find(address);
@@ -200,7 +200,7 @@ StoreGate::LostLines::iterator StoreGate::forget(LostLines::iterator lost) {
   return lost_lines_.erase(lost);
 }
 
-/// A line that was lost at these addresses, if there is one.
+/// Forgets one line that was lost at these addresses, if there is one.
 void StoreGate::forget_lost(const std::vector<std::string>& addresses) {
   const auto [first, last] = lost_from_.equal_range(addresses.front());
   const auto same = std::find_if(

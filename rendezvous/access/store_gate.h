@@ -18,7 +18,7 @@
 #include "store/socket_owner.h"
 
 // DECIDES which connections are let in to the store. Clients of the store cannot prove who they
-// are: PyTorch's protocol has no place for it. So the kernel of their host is asked whose they are.
+// are: PyTorch's protocol has no place for it. So the kernel of their host says who owns them.
 //
 // clang-format off
 //  owner, as this host tells | one node without a secret       | with a secret
@@ -31,15 +31,15 @@
 //                            |                                 |  at its address are asked
 // clang-format on
 //
-// With several nodes and no secret every client is let in, as any of them could also join as a
-// node.
+// If there are several nodes and no secret, every client is let in: each could also join as a node.
 //
-// A node is asked on its own line, with one question at a time for all connections that have come
-// meanwhile. A connection is let in when one node says that it is its user's, and refused when all
-// deny it, or when no node is at that address. A node is at the address that its line comes from,
-// and at those that it tells, as its workers may connect from any of its host: another node that
-// tells them, too, is asked, too, and can let in more, but refuse none. A node whose line was lost
-// may be back soon: until then, for some time, no client at its addresses is refused. Pure.
+// The master asks a node on its own line, one question at a time, about all connections since the
+// last. It lets a connection in if one node confirms that its user has it. It refuses it if all
+// nodes deny it, or if no node is at that address. A node is at the address that its line comes
+// from, and at those that it reports, as its workers may connect from any address of its host. If
+// another node reports an address, too, it is asked, too: it can let in more, but refuse none. If a
+// node's line is lost, no client at its addresses is refused for some time: it may be back soon.
+// Pure.
 
 namespace ddprun::rendezvous {
 
@@ -50,24 +50,24 @@ using store::SocketOwner;
 enum class StoreGuests {
   everyone,   ///< several nodes without a secret
   own_user,   ///< one node without a secret
-  nodes_only  ///< with a secret: what a node's user owns
+  nodes_only  ///< with a secret: connections that a node's user owns
 };
 
-/// The decision by the answer of this host's kernel. `is_from_here`: it comes from an address of
-/// this host.
+/// The decision after the answer of this host's kernel. `is_from_here`: the client's address is one
+/// of this host.
 enum class Entry { admit, refuse, ask };
 Entry entry(StoreGuests guests, bool is_from_here, SocketOwner::Kind owner);
 
-/// The questions to nodes: the last column of the table above.
+/// Asks the nodes: the last column of the table above.
 class StoreGate {
  public:
   using Time = BootClock::time_point;
-  using Number = std::uint64_t;  ///< of a connection that waits
+  using Number = std::uint64_t;  ///< of a waiting connection
 
-  /// In one question.
+  /// The most connections in one question.
   static constexpr std::size_t kMostAsked = 256;
-  /// The most nodes that are asked because they told the address: many hosts have the same one
-  /// inside, for their containers, and no other host connects from it.
+  /// The most nodes that are asked because they reported the address: many hosts use the same
+  /// address inside, for their containers, and no other host connects from it.
   static constexpr std::size_t kMostTold = 64;
 
   struct Admit {
@@ -90,19 +90,19 @@ class StoreGate {
   /// A connection waits to be let in.
   Actions arrived(Number number, SocketEnds ends);
 
-  /// It was closed.
+  /// The connection was closed.
   void left(Number number);
 
-  /// All that wait were closed.
+  /// All waiting connections were closed.
   void clear();
 
-  /// A node at `address`, and at those that it `told`, can be asked on line `id`, and cannot any
-  /// more.
+  /// A node at `address`, and at those that it `told`, can be asked on line `id` from now on, or no
+  /// longer.
   Actions line_opened(ConnectionId id, std::string address, const std::vector<std::string>& told);
   Actions line_closed(ConnectionId id, Time now);
 
-  /// The answer to the question on line `id`: whether each connection is its user's. One of another
-  /// length denies all.
+  /// The answer to the question on line `id`: whether each connection is its user's. An answer of
+  /// another length denies all.
   Actions answered(ConnectionId id, const std::vector<bool>& ours);
 
   /// Call it at `deadline`; harmless at any other time.
@@ -119,7 +119,7 @@ class StoreGate {
   struct Line {
     std::vector<std::string> addresses;  // the first one is its own
     std::vector<Number> asked;
-    std::set<Number> to_ask;  // of those that wait; who came first is asked about first
+    std::set<Number> to_ask;  // waiting connections; the first to come is the first asked about
   };
   struct LostLine {
     std::vector<std::string> addresses;
@@ -141,13 +141,14 @@ class StoreGate {
 
   BootClock::duration return_limit_;
   std::unordered_map<Number, Waiting> waiting_;
-  std::unordered_map<std::string, std::set<Number>> waiting_at_;  ///< by the address they are from
+  std::unordered_map<std::string, std::set<Number>> waiting_at_;  ///< by the address of the client
   std::map<ConnectionId, Line> lines_;
-  LinesAt lines_from_;    ///< by the address of their own
-  LinesAt lines_told_;    ///< by the others
+  LinesAt lines_from_;    ///< by the line's own address
+  LinesAt lines_told_;    ///< by the other addresses
   LostLines lost_lines_;  ///< oldest first
-  LostFrom lost_from_;    ///< by the address of their own; oldest first, too
-  std::unordered_map<std::string, std::size_t> lost_at_;  ///< how many of them are at an address
+  LostFrom lost_from_;    ///< by the line's own address, oldest first
+  std::unordered_map<std::string, std::size_t>
+      lost_at_;  ///< the number of lost lines at an address
 };
 
 }  // namespace ddprun::rendezvous

@@ -20,8 +20,8 @@
 
 namespace ddprun::rendezvous {
 
-/// The master's ends of the tunnels of all nodes: what comes through them are clients of the store.
-/// Each gets one end of a pair of sockets, so the store treats it as any other.
+/// The master's ends of all nodes' tunnels, whose connections are clients of the store. Each gets
+/// one end of a pair of sockets, so the store treats it like any other.
 ///
 /// Destroying it closes them. Thread: the executor's.
 class TunnelEnds {
@@ -29,11 +29,11 @@ class TunnelEnds {
   /// `store` must outlive it.
   TunnelEnds(boost::asio::any_io_executor executor, store::Server& store);
 
-  /// The line of an agent that has proven that it knows the secret, of which `received` was read.
+  /// Takes the line of an agent that has proven that it knows the secret, and bytes read from it.
   void adopt(boost::asio::ip::tcp::socket socket, std::string_view received, store::Guest guest,
              std::unique_ptr<SecureChannel> secure);
 
-  /// Closes all: a new round has its own.
+  /// Closes all: a new round has its own tunnels.
   void clear() { ends_.clear(); }
 
  private:
@@ -51,7 +51,7 @@ class TunnelEnds {
   log::LimitedLog log_;
 };
 
-/// Has the kernel find out whether the other host of a tunnel is still there.
+/// Makes the kernel probe whether the other host of a tunnel is still there.
 void probe_when_idle(boost::asio::ip::tcp::socket& socket);
 
 }  // namespace ddprun::rendezvous

@@ -23,7 +23,7 @@ Result<> TunnelFlow::received(std::size_t size) {
   return {};
 }
 
-/// Most requests and replies are small: a confirmation of each would double the frames.
+/// Most requests and replies are small: confirming each would double the frames.
 std::optional<std::uint32_t> TunnelFlow::passed_on(std::size_t size) {
   passed_on_ += size;
   if (passed_on_ < kWindow / 4) return std::nullopt;

@@ -8,7 +8,7 @@
 #include "base/error.h"
 
 // DECIDES how much of a connection may be on its way through a tunnel: a window of bytes in each
-// direction, so that one that is not read holds up neither the others nor much memory. Pure.
+// direction. So a connection that is not read holds up no other, and takes little memory. Pure.
 
 namespace ddprun::rendezvous {
 
@@ -18,25 +18,25 @@ class TunnelFlow {
   /// The most bytes on their way in one direction.
   static constexpr std::size_t kWindow = 256 * 1024;
 
-  /// How many may be sent now.
+  /// The number of bytes that may be sent now.
   std::size_t may_send() const { return kWindow - unconfirmed_; }
 
   void sent(std::size_t size) { unconfirmed_ += size; }
 
-  /// The other end has passed on so many. Errors: protocol (they were never sent).
+  /// The other end has passed on `size` bytes. Errors: protocol (they were never sent).
   Result<> confirmed(std::size_t size);
 
-  /// So many came. Errors: protocol (more than the window).
+  /// `size` bytes came. Errors: protocol (more than the window).
   Result<> received(std::size_t size);
 
-  /// So many of those were passed on. The number to confirm now, which counts all since the last
-  /// one; nullopt: it can wait for more.
+  /// `size` of the received bytes were passed on. Returns the number to confirm now, of all since
+  /// the last confirmation; nullopt: it can wait for more.
   std::optional<std::uint32_t> passed_on(std::size_t size);
 
  private:
-  std::size_t unconfirmed_ = 0;  // sent
-  std::size_t received_ = 0;     // and not confirmed, of which
-  std::size_t passed_on_ = 0;    // these were passed on
+  std::size_t unconfirmed_ = 0;  // of the sent bytes
+  std::size_t received_ = 0;     // and not confirmed
+  std::size_t passed_on_ = 0;    // of the received bytes, and not confirmed
 };
 
 }  // namespace ddprun::rendezvous

@@ -87,7 +87,7 @@ Result<> TunnelLine::take_bytes(Stream& stream, std::string_view bytes) {
   return {};
 }
 
-/// When there is something, and room for it.
+/// Reads when there is something to read, and room for it.
 void TunnelLine::read(Stream& stream) {
   if (stream.reading || stream.closing || stream.flow.may_send() == 0 || !line_.has_room()) return;
   stream.reading = true;
@@ -101,7 +101,7 @@ void TunnelLine::read(Stream& stream) {
 }
 
 void TunnelLine::on_readable(Stream& stream) {
-  if (stream.closing || !line_.has_room()) return;  // read_all follows
+  if (stream.closing || !line_.has_room()) return;  // read_all() follows
   std::array<char, kMaxTunnelPiece> buffer;
   error_code failure;
   const std::size_t most = std::min(buffer.size(), stream.flow.may_send());
@@ -118,7 +118,7 @@ void TunnelLine::read_all() {
   for (const auto& [number, stream] : streams_) read(*stream);
 }
 
-/// The first time that is when the other end is proven.
+/// The other end is proven when this is first called.
 void TunnelLine::on_drained() {
   read_all();
   const auto proven = std::exchange(hooks_.proven, nullptr);
@@ -148,14 +148,14 @@ void TunnelLine::write_later(Stream& stream) {
   });
 }
 
-/// At both ends.
+/// Closes the stream here, and tells the other end to.
 void TunnelLine::close(Number number) {
   const auto stream = streams_.extract(number);
   if (!stream.mapped()->closing) line_.send(encode({number, FrameKind::close}));
 }
 
 void TunnelLine::fail(const Error& error) {
-  const auto lost = std::move(hooks_.lost);  // it destroys this
+  const auto lost = std::move(hooks_.lost);  // calling it destroys this
   lost(error);
 }
 

@@ -21,12 +21,12 @@
 namespace ddprun::rendezvous {
 
 /// One end of a tunnel: passes bytes between its line and the local sockets of the connections that
-/// it carries. Both ends are the same, but for who opens connections.
+/// it carries. Both ends are the same, except that one opens connections.
 ///
-/// Bounded: a connection by TunnelFlow::kWindow in each direction, all together by what
-/// ControlConnection keeps unsent; a socket is not read while there is no room. A socket that is
-/// closed at one end is closed at the other when what came before it is passed on. (Halves are not:
-/// no client of the store closes one.)
+/// TunnelFlow::kWindow bounds a connection in each direction, ControlConnection's limit of unsent
+/// bytes all of them: a socket is not read while there is no room. If a socket is closed at one
+/// end, the other end closes its socket when it has passed on all bytes. (Halves are not closed: no
+/// client of the store closes one.)
 ///
 /// Destroying it closes all, and no hook is called any more.
 /// Thread: the socket's executor's.
@@ -36,16 +36,16 @@ class TunnelLine {
   static constexpr std::size_t kMostConnections = 4096;
 
   struct Hooks {
-    /// The other end opened a connection that begins with `bytes`: the socket for what follows;
-    /// nullopt: it is closed. Empty: the other end may open none.
+    /// The other end opened a connection that begins with `bytes`: returns the socket for the rest;
+    /// nullopt: close it. Empty: the other end may open none.
     std::function<std::optional<StreamSocket>(std::string_view bytes)> opened;
     /// The last hook called, which has to destroy this. Errors: as ControlConnection's.
     std::function<void(Error)> lost;
-    /// Once, of an encrypted line that this side began: the other end is proven. May be empty.
+    /// Called once if this side began an encrypted line: the other end is proven. May be empty.
     std::function<void()> proven = nullptr;
   };
 
-  /// `received` are decrypted bytes of the other end that were read before.
+  /// `received` are the other end's bytes that were read before, decrypted.
   TunnelLine(StreamSocket socket, std::string_view received, std::unique_ptr<SecureChannel> secure,
              Hooks hooks);
   TunnelLine(const TunnelLine&) = delete;
@@ -53,11 +53,11 @@ class TunnelLine {
   /// Sends the greeting, which comes before all frames.
   void greet(std::string_view greeting) { line_.send(greeting); }
 
-  /// Opens a connection that begins with `received`, 1 to kMaxTunnelPiece bytes, and goes on with
-  /// what `local` says. `guest` is its place at the port of this side.
+  /// Opens a connection of `received`, 1 to kMaxTunnelPiece bytes, and all bytes that `local` sends
+  /// after them. `guest` is its place at the port of this side.
   void carry(StreamSocket local, std::string_view received, store::Guest guest);
 
-  /// How many connections there are.
+  /// The number of connections.
   std::size_t count() const { return streams_.size(); }
 
  private:
@@ -71,7 +71,7 @@ class TunnelLine {
     TunnelFlow flow;
     std::string unwritten;  // for `local`
     bool reading = false;
-    bool closing = false;  // when all is written
+    bool closing = false;  // as soon as all is written
     store::Guest guest;
   };
   using Weak = std::weak_ptr<Stream>;
@@ -92,7 +92,7 @@ class TunnelLine {
 
   Hooks hooks_;
   std::unordered_map<Number, std::shared_ptr<Stream>> streams_;
-  Number last_ = 0;  // that was opened
+  Number last_ = 0;  // the last one opened
   ControlConnection line_;
 };
 
