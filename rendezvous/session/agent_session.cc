@@ -13,14 +13,14 @@ using std::chrono::milliseconds;
 
 namespace {
 
-/// Waiting between attempts never adds more than an eighth to the time it took so far.
+/// The pauses between attempts add at most an eighth to the time that has passed.
 constexpr milliseconds kLeastPause{10};
 constexpr milliseconds kMostPause{1'000};
 
 /// How often the time for a welcome doubles.
 constexpr int kMostDoublings = 4;
 
-/// nullptr: it is no refusal by a master that may have another job.
+/// The refusal by a master that may have another job; nullptr: `reply` is something else.
 const Refused* refusal_of_stranger(const Reply& reply) {
   const auto* notification = std::get_if<Notification>(&reply);
   const auto* refused = notification ? std::get_if<Refused>(notification) : nullptr;
@@ -141,8 +141,7 @@ AgentActions AgentSession::connected(ConnectionId id, Time now) {
   return take();
 }
 
-/// A busy master has got to this line: to begin another one would waste the handshake of both
-/// sides.
+/// A busy master has reached this line: a new line would waste the handshake of both sides.
 AgentActions AgentSession::proven(ConnectionId id, Time now) {
   end_lease_if_over(now);
   if (!over_ && id == pending_) await_welcome(now);
@@ -159,7 +158,7 @@ AgentActions AgentSession::dial_failed(const Error& error, Time now) {
   set_reason(settings_.master, error.message);
   const bool is_stranger = error.code == Errc::protocol && !may_be_elsewhere();
   const bool is_refused = error.code == Errc::usage && !settings_.searched;
-  if (settings_.hosting) {  // within one process there is nothing to wait for
+  if (settings_.hosting) {  // waiting cannot help within one process
     give_up({Errc::system, error.message});
   } else if ((is_refused || is_stranger) && master_.empty()) {
     give_up(error);
@@ -177,7 +176,7 @@ void AgentSession::say_hello(Time now) {
                                 settings_.host, settings_.session, delivery_.report(), ticket_,
                                 hellos_, settings_.addresses}});
   if (hellos_ > 1) return;
-  // A new session: no need to wait for the welcome.
+  // A new session need not wait for the welcome.
   delivery_.add(message::Join{*unanswered_join_});
   act(agent_action::Send{*pending_, delivery_.unacked().back()});
 }
@@ -190,17 +189,17 @@ void AgentSession::drop_pending(const std::string& reason, Time now) {
   dial_later(now);
 }
 
-/// Without a lease there is no hurry: a master to which thousands of nodes come at once may not get
-/// to any line within the first limit, and those that all nodes have given up are in its way.
+/// Without a lease there is no hurry. A master to which thousands of nodes connect at once may not
+/// reach any line within the first limit, and lines that all nodes have given up are in its way.
 void AgentSession::give_up_pending(Time now) {
   if (lease_end_) return drop_pending("it does not answer", now);
   ++unanswered_;
   drop_pending("its port is open, but nothing there answers as a ddprun master", now);
 }
 
-/// A refusal or another program ends the session only before the first welcome: later it may be a
-/// forgery of someone on the way, or a program that has the port while the master is restarted. The
-/// address of an elected master may be out of date, so another program may have it from the start.
+/// A refusal or another program ends the session only before the first welcome. Later someone on
+/// the way may have forged it, or the program may have the port while the master is restarted. An
+/// elected master's address may be out of date, so another program may have it from the start.
 AgentActions AgentSession::lost(ConnectionId id, const Error& error, Time now) {
   end_lease_if_over(now);
   if (over_ || (id != used_ && id != pending_)) return take();
@@ -219,7 +218,7 @@ AgentActions AgentSession::lost(ConnectionId id, const Error& error, Time now) {
     set_reason(used_place_, reason);
     become_unreachable(now, "lost the master at " + used_place_ + " (" + reason + ")");
     if (is_stranger) {
-      next_dial_ = now + kMostPause;  // what cannot be read may come again with each welcome
+      next_dial_ = now + kMostPause;  // bytes that cannot be read may come with each welcome
     } else {
       dial();
     }
@@ -248,7 +247,7 @@ void AgentSession::become_reachable(Time now) {
                                       " is reachable again after " + duration_text(now - since)});
 }
 
-/// No event has an effect from here on.
+/// Ends the session: no event has an effect any more.
 void AgentSession::end() {
   over_ = true;
   unreachable_since_.reset();
@@ -304,7 +303,7 @@ void AgentSession::take_reply(Reply reply, Time now) {
   }
   if (auto* notification = std::get_if<Notification>(&reply)) {
     take_notification(std::move(*notification), now);
-  }  // else a secret that it did not ask for
+  }  // else a secret that it has not asked for
 }
 
 void AgentSession::take_welcome(const reply::Welcome& welcome, Time now) {
@@ -336,7 +335,7 @@ void AgentSession::resume(std::uint64_t received) {
   for (const Message& message : delivery_.unacked()) send(message);
 }
 
-/// Messages of the old session mean nothing to this master.
+/// Begins a new session: messages of the old one mean nothing to this master.
 void AgentSession::begin_again(const std::string& reason) {
   delivery_ = {};
   begun_again_ = true;
@@ -363,7 +362,7 @@ void AgentSession::take_notification(Notification notification, Time now) {
   }
   if (const auto* broken = std::get_if<Broken>(&notification)) {
     take_broken(*broken);
-    if (std::exchange(held_, std::nullopt)) {  // nothing of it ran here
+    if (std::exchange(held_, std::nullopt)) {  // none of its workers ran here
       return send_counted(message::Join{*unanswered_join_});
     }
   }
@@ -374,9 +373,9 @@ void AgentSession::take_notification(Notification notification, Time now) {
   act(agent_action::Received{std::move(notification)});
 }
 
-/// The master takes this node for a member, whose lease its heartbeats renew as those of the
-/// others: to join again would only break the round. Should another master come first, it has to
-/// know that there was this round: it is the node's last one, though nothing of it ran here.
+/// Keeps `ready` until there is a lease. The master counts this node as a member, and its
+/// heartbeats renew the lease: joining again would only break the round. If another master comes
+/// first, the join reports this round as the node's last one, though no worker ran here.
 void AgentSession::hold(Ready ready, Time now) {
   JoinRequest& join = *unanswered_join_;
   join.last_master = round_master_;
@@ -393,8 +392,8 @@ void AgentSession::hold(Ready ready, Time now) {
   send_heartbeat(now);
 }
 
-/// Of the round that is held. It may be what the other nodes wait for: the master would never see
-/// that the round hangs.
+/// Reports the progress of the held round. The other nodes may wait for it, and the master could
+/// not see that the round hangs.
 void AgentSession::report_progress(bool quiet, Time now) {
   if (std::exchange(is_quiet_, quiet) == quiet) return;
   NodeProgress progress;
@@ -412,7 +411,7 @@ void AgentSession::report_progress(bool quiet, Time now) {
   send_counted(message::Progress{std::move(progress)});
 }
 
-/// A master that began this round needs to hear nothing of the one before.
+/// This round's master does not need the failure of the round before.
 void AgentSession::begin_round(const Layout& layout) {
   const auto failure = std::exchange(failure_, std::nullopt);
   round_master_ = master_;
@@ -425,7 +424,7 @@ void AgentSession::begin_round(const Layout& layout) {
   }
 }
 
-/// A restart is in the count. An end is not: should this master die, the next one has to know why.
+/// The count includes a restart, but no end: if this master dies, the next one needs the reason.
 void AgentSession::take_broken(const Broken& broken) {
   failure_ = broken.ends_job ? broken.root_cause : std::nullopt;
   if (unanswered_join_) {
@@ -469,7 +468,7 @@ void AgentSession::send_heartbeat(Time now) {
   const bool is_limited = held_ && hang_timeout_ > milliseconds::zero();
   if (is_limited && now >= held_since_ + hang_timeout_) report_progress(true, now);
   if (used_) {
-    // While a new connection is pending the master will repeat what came after its hello.
+    // While a new connection is pending, the master will repeat the notifications after its hello.
     send(Heartbeat{pending_ ? delivery_.reported() : delivery_.received()});
     lease_.heartbeat_sent(now);
   }
@@ -504,14 +503,14 @@ bool AgentSession::has_lease(Time now) const {
   return !lease_.end(now) || (lease_end_ && now < *lease_end_);
 }
 
-/// To the master this node is a member, which waits for nothing.
+/// The answer to Ask: to the master this node is a member, which waits for nothing.
 std::string AgentSession::waiting_for_lease() const {
   return "a lease for round " + std::to_string(held_->layout.round) +
          ", which has begun: the master at " + used_place_ +
          " takes longer to answer than a lease lasts (--lease)";
 }
 
-/// A searched one is told with each place that was tried; those with one reason together.
+/// If several ports were tried, lists them, grouped by error.
 std::string AgentSession::waiting_for_master() const {
   std::vector<std::pair<std::string, std::string>> tried;  // a reason and its places
   for (const auto& [place, reason] : reasons_) {

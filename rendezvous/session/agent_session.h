@@ -48,14 +48,13 @@
 //
 // Closed, Refused and GaveUp end the session, and so does gone(): nothing follows.
 //
-// A lease runs from when the heartbeat or hello was sent that the master answered. Each event first
-// looks whether the lease is over by then, so the order in which a process that stood still reads
-// its timers and sockets does not matter. A Ready that comes when there is no lease, as after a
-// welcome whose hello took longer than one, waits for the answer to a heartbeat: else its workers
-// would run without a lease. Until then nothing of that round runs here: a Broken is answered by a
-// Join at once, and a new session gets the Join that has no answer, which tells of that round.
-// After
-// --hang_timeout the master is told that this node makes no progress.
+// A lease runs from the time at which the agent sent the heartbeat or hello that the master
+// answered. Each event first looks whether the lease is over by then, so a process that stood still
+// may read its timers and sockets in any order. If a Ready comes when there is no lease, as after a
+// welcome whose hello took longer than one, it waits for the answer to a heartbeat: else its
+// workers would run without a lease. Until then no worker of that round runs here. The agent
+// answers a Broken by a Join at once. A new session gets the unanswered Join, which reports that
+// round. After --hang_timeout the agent tells the master that this node makes no progress.
 
 namespace ddprun::rendezvous {
 
@@ -85,12 +84,12 @@ struct WaitingFor {
 struct ConnectionChanged {
   std::string sentence;
 };
-/// Say on it whose these connections are: message::Owned.
+/// Ask the kernel who owns these connections, and send message::Owned on `to`.
 struct TellOwners {
   ConnectionId to;
   std::vector<SocketEnds> connections;
 };
-/// Somebody asks about the job, or answers.
+/// An agent asks about the job, or answers.
 struct Inquiring {
   Inquiry inquiry;
 };
@@ -101,13 +100,13 @@ struct LeaseOver {};
 struct RoundLost {
   std::string reason;
 };
-/// The master that counted it is not the one of that round, and did not have to break it. Ready
-/// follows.
+/// A restart was counted for it by a master that did not run that round, so that it had no round to
+/// break. Ready follows.
 struct FailureCounted {
   Failure failure;
   int restarts = 0;
 };
-/// Of that round: no restart was counted for it. Ready follows.
+/// No restart was counted for the failure of that round. Ready follows.
 struct FailureDropped {
   Failure failure;
 };
@@ -133,7 +132,7 @@ class AgentSession {
   using milliseconds = Lease::milliseconds;
 
   struct Settings {
-    std::string master;  ///< its endpoint, for people
+    std::string master;  ///< its endpoint, for messages
     std::string run_id;
     int min_nodes = 1;
     int max_nodes = 1;
@@ -142,30 +141,30 @@ class AgentSession {
     std::vector<std::string> addresses{};  ///< as in message::Hello
     bool hosting = false;                  ///< the master is in this process: no lease
     bool elected = false;  ///< `master` changes, and may be out of date when it is dialed
-    /// The master is at one of several places, which are dialed by turns: another job's master, or
+    /// The master is at one of several places, which are dialed by turns. Another job's master, or
     /// another program, at one of them is a failed attempt.
     bool searched = false;
     milliseconds join_timeout{600'000};
   };
 
-  /// How long a connection may take to be made, for one address, and then to be welcomed: without a
-  /// lease twice as long after each that was not, up to sixteen times. On a line that is encrypted
-  /// this is the time for the handshake, and again for the welcome. A SYN that was lost is sent
-  /// again after one second (RFC 6298).
+  /// The time to make a connection, for one address, and then to be welcomed. Without a lease it
+  /// doubles after each connection that was not welcomed, up to sixteen times. On an encrypted line
+  /// this is the time for the handshake, and again for the welcome. The kernel repeats a lost SYN
+  /// after one second (RFC 6298).
   static constexpr milliseconds kDialLimit{3'000};
 
   explicit AgentSession(Settings settings) : settings_(std::move(settings)) {}
 
-  // Messages of the node. Calls before the first join are not allowed, but for ask.
+  // Messages of the node. Only ask() may be called before the first join().
   AgentActions join(JoinRequest request, Time now);
   AgentActions fail(int round, Failure failure, Time now);
   AgentActions succeed(int round, Time now);
   AgentActions progress(NodeProgress progress, Time now);
   AgentActions leave(const std::string& signal, Time now);
-  /// Nothing of this node runs any more.
+  /// No process of this node runs any more.
   AgentActions gone(const std::string& how, Time now);
   AgentActions ask(Time now);
-  /// Sent only where the master can be reached now.
+  /// Sends the inquiry only if the master can be reached now.
   AgentActions inquire(Inquiry inquiry, Time now);
 
   // Events of connections; `id` is new with each.
@@ -173,7 +172,7 @@ class AgentSession {
   AgentActions dial_failed(const Error& error, Time now);
   /// The other side of an encrypted line has proven that it is the master.
   AgentActions proven(ConnectionId id, Time now);
-  /// The master is there, for people.
+  /// Sets the master's place, for messages.
   void located(std::string master) { settings_.master = std::move(master); }
   AgentActions lost(ConnectionId id, const Error& error, Time now);
   AgentActions received(ConnectionId id, Reply reply, Time now);
@@ -184,7 +183,7 @@ class AgentSession {
   /// When `tick` has something to do; nullopt: not before another event.
   std::optional<Time> deadline() const;
 
-  /// Also when the master has not been reached yet.
+  /// True also when the master has not been reached yet.
   bool is_unreachable() const { return unreachable_since_.has_value(); }
 
  private:
@@ -230,39 +229,39 @@ class AgentSession {
   AgentActions actions_;
 
   std::optional<ConnectionId> used_;
-  std::optional<ConnectionId> pending_;  // the newest, not welcomed yet
+  std::optional<ConnectionId> pending_;  // the newest line, not welcomed yet
   bool dialing_ = false;
   bool joined_ = false;  // at least once
   std::uint64_t hellos_ = 0;
   int unanswered_ = 0;  // connections in a row that were given up, when there was no lease
   Time hello_sent_{};
-  Time renewed_from_{};  // when we sent what the master answered last
+  Time renewed_from_{};  // when we sent the message that the master answered last
 
   std::string master_;        // the name in the last Welcome; empty: none yet
-  std::string master_place_;  // where that came from
+  std::string master_place_;  // the place that it came from
   std::string used_place_;    // the place of the connection in use
-  std::string ticket_;        // likewise
-  std::string round_master_;  // which began the last round here
+  std::string ticket_;        // of the last Welcome
+  std::string round_master_;  // the master that began the last round here
   Delivery<Message> delivery_;
   Lease lease_;
-  milliseconds hang_timeout_{0};  // of the last Welcome; zero: a round that hangs is not ended
+  milliseconds hang_timeout_{0};  // of the last Welcome; zero: no limit
   std::optional<JoinRequest> unanswered_join_;
-  // Why the last round failed, as far as is known here, while no restart was counted for it. A
-  // master that does not know this session may not know that, either: the join tells it.
+  // Why the last round failed, if that is known here and no restart was counted for it. A master
+  // that does not know this session may not know it, either: the join reports it.
   std::optional<Failure> failure_;
-  bool begun_again_ = false;   // since the last Ready
-  std::optional<Ready> held_;  // came when there was no lease, and waits for one
+  bool begun_again_ = false;   // a new session since the last Ready
+  std::optional<Ready> held_;  // came without a lease, and waits for one
   Time held_since_{};
-  bool is_quiet_ = false;  // as the master knows: nothing of that round has run for --hang_timeout
-  // The round that runs here belongs to another session: this master does not wait for its workers,
-  // so that session's lease is not renewed.
+  bool is_quiet_ = false;  // reported: that round has not run for --hang_timeout
+  // The round that runs here belongs to another session, whose lease is not renewed: this master
+  // does not wait for its workers.
   bool round_lost_ = false;
   bool left_ = false;
   bool over_ = false;
 
   std::optional<Time> unreachable_since_;
   std::string reason_;                          // why the last attempt to connect failed
-  std::map<std::string, std::string> reasons_;  // the same for each place of a searched master
+  std::map<std::string, std::string> reasons_;  // that of each place of a searched master
   std::optional<Time> next_dial_;
   std::optional<Time> welcome_limit_;
   std::optional<Time> next_heartbeat_;

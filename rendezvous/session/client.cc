@@ -30,7 +30,7 @@ AgentSession::Settings settings_of(const Client::Options& options, const std::st
   return settings;
 }
 
-/// For a node that cannot join without it.
+/// The error of a node that cannot join without the key.
 Error no_key(Error error, const Endpoint& master) {
   if (error.code == Errc::usage) error.message = master.text() + " " + error.message;
   if (error.code != Errc::protocol) return error;
@@ -52,7 +52,7 @@ Client::Client(const asio::any_io_executor& executor, Options options, Hooks hoo
       owners_(executor),
       timer_(executor, [this] { perform(session_.tick(now())); }) {}
 
-/// One after the other, also those that an action causes.
+/// Performs one action after the other, also those that an action causes.
 void Client::perform(AgentActions actions) {
   queued_actions_.insert(queued_actions_.end(), std::make_move_iterator(actions.begin()),
                          std::make_move_iterator(actions.end()));
@@ -89,7 +89,7 @@ void Client::on_located(const Result<Endpoint>& server) {
   if (!server) return perform(session_.dial_failed(server.error(), now()));
   session_.located(server->text());
   hooks_.located(*server);
-  // Another master has another secret.
+  // Each master makes another secret.
   if (options_.open_secret && server->text() != options_.server.text()) has_key_ = false;
   options_.server = *server;
   dialer_.set_endpoint(*server);
@@ -108,8 +108,7 @@ void Client::perform(const agent_action::Close& close) {
   own_lines_.erase(close.connection);
 }
 
-/// Where this host does not tell, only the master's word is left, which asks about this node's
-/// address.
+/// If the kernel cannot say, trusts the master, which asks only about this node's address.
 void Client::perform(const agent_action::TellOwners& question) {
   owners_.look_up(question.connections, [this, to = question.to](const auto& owners) {
     message::Owned owned;
@@ -118,7 +117,7 @@ void Client::perform(const agent_action::TellOwners& question) {
   });
 }
 
-/// Until the master's key is known a connection only serves to ask for it.
+/// If the master's key is not known yet, the connection only asks for it.
 void Client::on_dialed(asio::ip::tcp::socket socket) {
   if (!has_key_) {
     return key_request_.ask(std::move(socket), [this](auto key) { on_key(std::move(key)); });
@@ -136,7 +135,7 @@ void Client::on_key(Result<KeyRequest::Key> key) {
   dialer_.dial(AgentSession::kDialLimit);
 }
 
-/// A master that was restarted has made another secret.
+/// A restarted master has made another secret.
 void Client::on_lost(ConnectionId id, const Error& error) {
   if (error.code == Errc::usage && options_.open_secret) has_key_ = false;
   perform(session_.lost(id, error, now()));

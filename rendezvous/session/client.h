@@ -30,13 +30,12 @@ namespace ddprun::rendezvous {
 
 class Server;
 
-/// This node's session with the rendezvous server, kept for the whole job. When a connection
-/// breaks, or the server falls silent on it, the client makes a new one and sends again what was
-/// lost: as long as the server still knows this node, the other nodes do not notice. DOES what
-/// AgentSession decides.
+/// This node's session with the rendezvous server, for the whole job. If a connection breaks, or
+/// the server is silent on it, the client makes a new one and repeats lost messages: as long as the
+/// server still knows this node, the other nodes do not notice. DOES what AgentSession decides.
 ///
-/// The workers' deadline: `lease_renewed` and `lease_over`. A client in the server's own process
-/// cannot lose it and has no lease.
+/// `lease_renewed` and `lease_over` are the workers' deadline. A client in the server's own process
+/// cannot lose the server and has no lease.
 ///
 /// Destroying it, which no hook may do, closes the connection; no hook is called any more.
 /// Thread: the executor's.
@@ -46,22 +45,22 @@ class Client {
 
   struct Options {
     Endpoint server;
-    /// Finds out where the server is, before each attempt to connect; empty: it is at `server`.
-    /// Calls its argument later, once. Of several calls only the last one matters.
+    /// Finds the server before each attempt to connect; empty: it is at `server`. Calls its
+    /// argument later, once. Only the last of several calls matters.
     std::function<void(Located)> locate;
-    std::string master;     ///< where to ask, for people
-    bool searched = false;  ///< `locate` gives one of several places, not that of the master
-    std::optional<boost::asio::ip::address> local;  ///< where to connect from
+    std::string master;     ///< the place to ask, for messages
+    bool searched = false;  ///< `locate` returns one of several places, not the master's
+    std::optional<boost::asio::ip::address> local;  ///< the address to connect from
     std::string run_id;
     int min_nodes = 1;
     int max_nodes = 1;
-    std::string host;                          ///< this node's name, for people
+    std::string host;                          ///< this node's name, for messages
     Server* hosted = nullptr;                  ///< the server, if it is in this process
     std::shared_ptr<const Security> security;  ///< of the job; nullptr: it has no secret
-    /// Opens the secret that the master hands out sealed, which takes the place of `security`'s;
-    /// empty: the master has `security`'s, too.
+    /// Opens the master's sealed secret, which replaces `security`'s; empty: the master has
+    /// `security`'s.
     KeyRequest::Open open_secret;
-    std::chrono::milliseconds join_timeout{600'000};  ///< unreachable for so long: given up
+    std::chrono::milliseconds join_timeout{600'000};  ///< the wait for the server
   };
 
   struct Hooks {
@@ -70,23 +69,23 @@ class Client {
     std::function<void(Notification)> received;
     /// The answer to request_waiting_for().
     std::function<void(const std::string& sentence)> waiting;
-    /// The server became unreachable, or reachable again: a sentence for people.
+    /// The server became unreachable, or reachable again; `sentence` says so.
     std::function<void(const std::string& sentence)> connection_changed;
     /// The lease ends then. The server waits a fifth of it longer.
     std::function<void(BootClock::time_point until)> lease_renewed;
-    /// The lease is over and the server may go on without this node: no worker may run any longer.
-    /// The client keeps trying.
+    /// The lease is over, and the server may continue without this node: no worker may run any
+    /// longer. The client keeps trying.
     std::function<void()> lease_over;
     /// The server is reachable again but does not know this node's round.
     std::function<void(const std::string& reason)> round_lost;
-    /// A restart was counted for a failure of the last round, which its master had not counted.
+    /// A restart was counted for a failure of the last round that its master had not counted.
     std::function<void(const Failure& failure, int restarts)> failure_counted;
     /// The same, but none was counted: this node, or an elected master, was lost then.
     std::function<void(const Failure& failure)> failure_dropped;
     /// No notification will come any more. Errors: timed_out, protocol.
     std::function<void(Error)> gave_up;
     /// A connection to the server at this address was made; may be empty. `session` proves to the
-    /// server who speaks: message::Gone.
+    /// server who sends message::Gone.
     std::function<void(const boost::asio::ip::tcp::endpoint& server, const std::string& session)>
         connected;
     /// The master that Options::locate has found.
@@ -97,7 +96,7 @@ class Client {
 
   Client(const boost::asio::any_io_executor& executor, Options options, Hooks hooks);
 
-  /// Asks to be part of the next round; connects first when needed. A notification follows.
+  /// Asks to be part of the next round; connects first if needed. A notification follows.
   void join(JoinRequest request) { perform(session_.join(std::move(request), now())); }
 
   /// Reports the first worker that failed here in `round`.
@@ -108,13 +107,13 @@ class Client {
   /// Reports that all workers of `round` on this node succeeded.
   void succeed(int round) { perform(session_.succeed(round, now())); }
 
-  /// Reports that the workers have stopped making progress, or make some again.
+  /// Reports that the workers have stopped making progress, or make progress again.
   void progress(NodeProgress progress) { perform(session_.progress(std::move(progress), now())); }
 
-  /// Reports that this node takes no further part. The others go on when it is gone.
+  /// Reports that this node takes no further part. The others continue when it is gone.
   void leave(const std::string& signal) { perform(session_.leave(signal, now())); }
 
-  /// Reports, where the server can be reached now, that nothing of this node runs any more, and
+  /// Reports, if the server can be reached now, that no process of this node runs any more, and
   /// `how` it ended. Nothing follows.
   void gone(const std::string& how) { perform(session_.gone(how, now())); }
 
@@ -122,17 +121,17 @@ class Client {
   /// unreachable.
   void request_waiting_for() { perform(session_.ask(now())); }
 
-  /// Asks, or answers, through the server, where that can be reached now. What the agents ask each
-  /// other is lost with the connection.
+  /// Asks or answers through the server, if that can be reached now. A lost connection loses the
+  /// agents' questions and answers.
   void inquire(Inquiry inquiry) { perform(session_.inquire(std::move(inquiry), now())); }
 
-  /// Also when it has not been reached yet.
+  /// True also if the server has not been reached yet.
   bool is_unreachable() const { return session_.is_unreachable(); }
 
   /// The session's name, which only this process and the server know.
   const std::string& session() const { return session_name_; }
 
-  /// The job's key, as far as it is known; nullptr: the job has no secret.
+  /// The job's key, if it is known already; nullptr: the job has no secret.
   const std::shared_ptr<const Security>& security() const { return options_.security; }
 
  private:
@@ -174,13 +173,13 @@ class Client {
   AgentSession session_;
   Dialer dialer_;
   KeyRequest key_request_;
-  bool has_key_;                    // the master's, as far as is known
-  std::shared_ptr<char> locating_;  // while there is one; handlers look whether it is theirs
+  bool has_key_;                    // the current master's, as the client believes
+  std::shared_ptr<char> locating_;  // null: no search; handlers check that it is theirs
   store::OwnerLookup owners_;
   std::map<ConnectionId, std::unique_ptr<ControlConnection>> connections_;
   std::map<ConnectionId, std::unique_ptr<AgentsEnd>> own_lines_;  // to Options::hosted
   ConnectionId last_connection_ = 0;
-  std::deque<AgentAction> queued_actions_;  // that came while another one was performed
+  std::deque<AgentAction> queued_actions_;  // came while another one was performed
   bool performing_ = false;
   BootTimer timer_;
 };

@@ -9,17 +9,17 @@
 
 namespace ddprun::rendezvous {
 
-/// One end's bookkeeping of a session, with which each counted message arrives once and in order
-/// over connections that break: a message is kept until the other end has acknowledged it by its
-/// count, and is sent again on the next connection. Pure.
+/// One end's bookkeeping of a session over connections that break: each counted message arrives
+/// once and in order. Keeps a message until the other end has acknowledged it by its count, and
+/// sends it again on the next connection. Pure.
 template <class Message>
 class Delivery {
  public:
-  /// A counted message that was sent, or will be as soon as there is a connection.
+  /// Adds a counted message that was sent, or will be as soon as there is a connection.
   void add(Message message) { unacked_.push_back(std::move(message)); }
 
-  /// The other end has received `count` of all that were ever added. A count that cannot be true
-  /// acknowledges no more than there is.
+  /// The other end has received `count` of all messages ever added. An impossible count
+  /// acknowledges no more than there are.
   void ack(std::uint64_t count) {
     const std::uint64_t more = count > acked_ ? count - acked_ : 0;
     const auto known = std::min<std::uint64_t>(more, unacked_.size());
@@ -27,10 +27,10 @@ class Delivery {
     acked_ += known;
   }
 
-  /// To be sent again on a new connection, in this order.
+  /// The messages to send again on a new connection, in this order.
   const std::deque<Message>& unacked() const { return unacked_; }
 
-  /// Counts a message that came. False: it is a repetition and has been processed before.
+  /// Counts a message that came. False: it is a repetition, which was processed before.
   bool receive() {
     if (repetitions_ > 0) return --repetitions_, false;
     ++received_;
@@ -46,8 +46,8 @@ class Delivery {
   /// The count that the latest connection began with.
   std::uint64_t reported() const { return reported_; }
 
-  /// The other end continues the session on the new connection. It repeats what came after report()
-  /// on the connection before.
+  /// The other end continues the session on the new connection. It repeats the messages that came
+  /// after report() on the connection before.
   void resume() { repetitions_ = received_ - reported_; }
 
  private:

@@ -11,12 +11,12 @@
 #include "rendezvous/node.h"
 
 // The arithmetic of leases, from both ends. An agent's lease runs from the moment that it *sent* an
-// answered heartbeat, the master's timeout from the moment that one *came*, and a fifth of a lease
-// longer: so the agent's workers are killed before the others go on without it. Pure.
+// answered heartbeat. The master's timeout runs from the moment that the heartbeat *came*, a fifth
+// of a lease longer. So the agent's workers are killed before the others continue without it. Pure.
 
 namespace ddprun::rendezvous {
 
-/// How long the master waits for a silent agent: the lease, and the time to kill its workers then.
+/// The time that the master waits for a silent agent: the lease, and the time to kill its workers.
 inline BootClock::duration eviction_timeout(std::chrono::milliseconds lease) {
   return lease + lease / 5;
 }
@@ -28,29 +28,29 @@ class Lease {
   using Time = Clock::time_point;
   using milliseconds = std::chrono::milliseconds;
 
-  /// The master's settings, on each new connection; zero: no heartbeats, and a lease without end.
+  /// The master's settings, for each new connection; zero: no heartbeats, and a lease without end.
   void configure(milliseconds heartbeat, milliseconds lease) {
     heartbeat_ = heartbeat;
     length_ = lease;
     unanswered_.clear();
   }
 
-  /// Between two heartbeats; zero: none are sent.
+  /// The pause between two heartbeats; zero: none are sent.
   milliseconds heartbeat() const { return heartbeat_; }
 
   void heartbeat_sent(Time now) { unanswered_.push_back(now); }
 
-  /// When the heartbeat was sent that is answered now; nullopt: none was unanswered.
+  /// Returns when the heartbeat was sent that is answered now; nullopt: none was unanswered.
   std::optional<Time> heartbeat_answered();
 
-  /// When a lease that is renewed by what was sent at `sent` ends; nullopt: never.
+  /// The end of a lease that a message sent at `sent` has renewed; nullopt: never.
   std::optional<Time> end(Time sent) const;
 
   /// A message of the master came.
   void received(Time now) { received_ = now; }
   Time last_received() const { return received_; }
 
-  /// Two heartbeats without an answer: no load of a healthy master explains that.
+  /// Whether two heartbeats have no answer: no load of a healthy master explains that.
   bool is_silent(Time now) const {
     return heartbeat_ > milliseconds::zero() && now - received_ > 2 * heartbeat_;
   }
@@ -72,22 +72,22 @@ class EvictionQueue {
 
   void add(NodeId node, Time now);
 
-  /// Does nothing to a node that is not in it.
+  /// Does nothing if the node is not in the queue.
   void remove(NodeId node);
 
   bool contains(NodeId node) const { return entries_.contains(node); }
   bool empty() const { return order_.empty(); }
 
-  /// A message of `node` came, which may be in the queue.
+  /// A message of `node` came; does nothing if the node is not in the queue.
   void received(NodeId node, Time now);
 
-  /// As if a message of every node had come.
+  /// Counts as if a message of every node had come.
   void all_received(Time now);
 
   /// When the first node is overdue; nullopt: the queue is empty.
   std::optional<Time> next() const;
 
-  /// When a message of `node` came last; `now` if it is not in the queue.
+  /// The time of the last message of `node`; `now` if it is not in the queue.
   Time last_received(NodeId node, Time now) const;
 
   struct Overdue {
@@ -103,7 +103,7 @@ class EvictionQueue {
     Time received;
   };
   Clock::duration timeout_;
-  std::list<Entry> order_;  ///< the one that is silent for longest first
+  std::list<Entry> order_;  ///< the one silent for longest first
   std::unordered_map<NodeId, std::list<Entry>::iterator> entries_;
 };
 

@@ -34,13 +34,13 @@ constexpr std::chrono::milliseconds kAcceptPause{100};
 
 constexpr int kAcceptsAtOnce = 64;
 
-/// How long it looks for handshakes to begin before the rest of the process gets its turn.
+/// The time to begin handshakes before the rest of the process gets its turn.
 constexpr std::chrono::milliseconds kHandshakeTurn{2};
 
-/// The kernel has a limit of its own, net.core.somaxconn, which an administrator can raise.
+/// The kernel has its own limit, net.core.somaxconn, which an administrator can raise.
 constexpr int kBacklog = INT_MAX;
 
-/// How often the time of guests is counted.
+/// The interval at which guests' time is counted.
 constexpr std::chrono::seconds kTick{5};
 
 store::GuestLimits guest_limits() {
@@ -49,7 +49,7 @@ store::GuestLimits guest_limits() {
   return store::GuestLimits::of(limit.rlim_cur);
 }
 
-/// IPv6: the network, as one host may have all addresses of it.
+/// The site of an address: of IPv6 the network, as one host may have all its addresses.
 store::Site site_of(const asio::ip::address& address) {
   if (address.is_v4()) return address.to_v4().to_uint();
   if (address.to_v6().is_v4_mapped()) {
@@ -99,7 +99,7 @@ Result<> Listener::listen(const std::vector<tcp::endpoint>& addresses) {
     const Result<> added = listen_at(address);
     if (!added && first_failure) first_failure = added;
   }
-  // A name may stand for addresses that are not this host's; one of its own is enough.
+  // A name may stand for other hosts' addresses, too; one of this host's is enough.
   return listen_sockets_.empty() ? first_failure : Result<>();
 }
 
@@ -137,11 +137,11 @@ void Listener::accept(ListenSocket& listening) {
   });
 }
 
-/// Those that wait already: a node must not wait for a turn of the event loop for each stranger
-/// that came before it.
+/// Accepts the connections that wait already: a node must not wait for a turn of the event loop for
+/// each stranger before it.
 void Listener::accept_more(ListenSocket& listening) {
   for (int more = 1; more < kAcceptsAtOnce && make_room(); ++more) {
-    error_code failure;  // if it is more than that there are none, the next wait will tell
+    error_code failure;  // none waits; the next wait reports any other failure
     tcp::socket socket = listening.acceptor.accept(failure);
     if (failure) return;
     take(std::move(socket));
@@ -168,13 +168,13 @@ void Listener::take(tcp::socket socket) {
   wait_for_tick();
 }
 
-/// Closes connections until there is room for one more. False: all that there are have to stay.
+/// Closes connections until there is room for one more. False: all of them have to stay.
 bool Listener::make_room() {
   while (const auto id = guests_->in_the_way()) guests_->evict(*id);
   return guests_->has_room();
 }
 
-/// Out of descriptors, accept fails at once and again; it can only work when some were closed.
+/// Without free descriptors accept fails again and again; it only works when some were closed.
 void Listener::on_accept_failed(ListenSocket& listening, int error_number) {
   const bool full = error_number == EMFILE || error_number == ENFILE;
   const auto least_wanted = full ? guests_->least_wanted() : std::nullopt;
@@ -232,7 +232,7 @@ void Listener::take_bytes(std::uint64_t id, std::string_view bytes) {
   may_be_tls(pending.received) ? secure(id) : classify(id);
 }
 
-/// Begins to decrypt when the first record is whole: a stranger costs no more than its bytes.
+/// Decrypts once the first record is whole: a stranger costs no more than its bytes.
 void Listener::secure(std::uint64_t id) {
   PendingConnection& pending = pending_.at(id);
   const std::optional<size_t> size = first_record_size(pending.received);
@@ -254,7 +254,7 @@ void Listener::begin_handshakes_later() {
   });
 }
 
-/// Begins as many as the threads take: those of all addresses in turn.
+/// Begins as many handshakes as the threads take, those of all addresses in turn.
 void Listener::begin_handshakes() {
   const auto end = std::chrono::steady_clock::now() + kHandshakeTurn;
   while (handshake_threads_->has_room() && std::chrono::steady_clock::now() < end) {
@@ -265,8 +265,8 @@ void Listener::begin_handshakes() {
   if (handshake_threads_->has_room() && !handshakes_.is_empty()) begin_handshakes_later();
 }
 
-/// An agent that was not answered in time has hung up, and comes again: a busy master that computed
-/// for those would not get to the others.
+/// An agent that got no answer in time has hung up, and tries again. A busy master that computed
+/// answers for such lines would not reach the others.
 void Listener::begin_handshake(std::uint64_t id) {
   PendingConnection& pending = pending_.at(id);
   if (has_hung_up(pending.socket)) return refuse(id, "", "");
@@ -296,12 +296,12 @@ void Listener::go_on_with(std::uint64_t id, const Result<>& decrypted, const std
   if (!decrypted) return refuse(id, output, decrypted.error().message);
   error_code failure;
   const size_t sent = pending.socket.write_some(asio::buffer(output), failure);
-  if (failure || sent < output.size()) return refuse(id, "", "");  // it is the first it gets
+  if (failure || sent < output.size()) return refuse(id, "", "");  // its send buffer was empty
   pending.received += pending.secure->take_received();
   pending.received.empty() ? read_from(id) : classify(id);
 }
 
-/// Closes it, with a last message. `sentence` is for people; empty: it is no agent.
+/// Closes the connection after a last message. `sentence` is logged; empty: it is no agent.
 void Listener::refuse(std::uint64_t id, const std::string& alert, const std::string& sentence) {
   const PendingConnections::node_type pending = pending_.extract(id);
   error_code ignored;
@@ -314,7 +314,7 @@ void Listener::classify(std::uint64_t id) {
   const auto found = pending_.find(id);
   const std::string& received = found->second.received;
   const bool agent = received.starts_with(kGreetingName.substr(0, received.size()));
-  const bool begins = agent || found->second.secure != nullptr;  // what is encrypted is an agent's
+  const bool begins = agent || found->second.secure != nullptr;  // only agents encrypt
   if (begins && received.size() < kGreetingSize) return read_from(id);
   const PendingConnections::node_type pending = pending_.extract(found);
   auto& [socket, from, guest, bytes, secure] = pending.mapped();

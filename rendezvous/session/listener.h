@@ -23,45 +23,45 @@
 namespace ddprun::rendezvous {
 
 /// The one port of a job: accepts every connection and identifies it by its first bytes. Closes
-/// those that have to make room for others, also when they have been passed on: see store::Guests.
+/// connections that have to make room for others, even after passing them on: see store::Guests.
 ///
 /// Destroying it closes the connections that are still pending.
 /// Thread: the executor's.
 class Listener {
  public:
   struct Hooks {
-    /// Whether to close the connection at once, unheard.
+    /// Whether to close the connection at once, before reading from it.
     std::function<bool(boost::asio::ip::tcp::socket&)> turns_away;
-    /// An agent that speaks protocol `version`. `received`: the bytes after its greeting. `secure`:
-    /// has proven that it knows the secret; nullptr: it does not encrypt.
+    /// An agent that speaks protocol `version`. `received`: the bytes after its greeting. `secure`
+    /// has proven that the agent knows the secret; nullptr: the agent does not encrypt.
     std::function<void(boost::asio::ip::tcp::socket, std::string_view received, int version,
                        store::Guest guest, std::unique_ptr<SecureChannel> secure)>
         agent;
-    /// Any other: a client of the store, or a connection that the store will refuse.
+    /// Any other connection: a client of the store, or one that the store will refuse.
     std::function<void(boost::asio::ip::tcp::socket, std::string_view received, store::Guest guest)>
         other;
     /// A tunnel's other end; `received`: the bytes after its greeting.
     std::function<void(boost::asio::ip::tcp::socket, std::string_view received, store::Guest guest,
                        std::unique_ptr<SecureChannel> secure)>
         tunnel;
-    /// An agent at `from` that failed to prove that it knows the secret, and why, for people.
+    /// An agent at `from` failed to prove that it knows the secret; `sentence` says why.
     std::function<void(const boost::asio::ip::address& from, const std::string& sentence)> refused;
   };
 
-  /// Takes as many connections as the limit of open files allows now. `security`: of agents that
-  /// encrypt; nullptr: they are refused.
+  /// Takes as many connections as the limit of open files allows now. `security`: the key of agents
+  /// that encrypt; nullptr: they are refused.
   Listener(boost::asio::any_io_executor executor, std::shared_ptr<const Security> security,
            Hooks hooks);
 
   /// Listens on those of `addresses`, at least one, that are this host's; port 0 takes a free one,
-  /// the same for all. Errors: usage (none is this host's), port_in_use, system: it says which and
-  /// what to do.
+  /// the same for all. Errors: usage (none is this host's), port_in_use, system: it names the
+  /// address and what to do.
   Result<> listen(const std::vector<boost::asio::ip::tcp::endpoint>& addresses);
 
-  /// How many connections a port can have at once, with the limit of open files as it is.
+  /// The most connections that a port can have at once, with the present limit of open files.
   static size_t most_connections();
 
-  /// Where it listens first.
+  /// The first address that it listens at.
   boost::asio::ip::tcp::endpoint address() const;
 
  private:
@@ -69,12 +69,12 @@ class Listener {
   /// A connection that is not identified yet.
   struct PendingConnection {
     Tcp::socket socket;
-    boost::asio::ip::address from;  ///< also when it has closed its end
+    boost::asio::ip::address from;  ///< known also after it has closed its end
     store::Guest guest;
     std::string received;  ///< decrypted, if it is encrypted
     std::unique_ptr<SecureChannel> secure;
   };
-  /// By a number of their own: a handler may still be queued when its connection is gone.
+  /// By a new number each: a handler may still be queued when its connection is gone.
   using PendingConnections = std::unordered_map<std::uint64_t, PendingConnection>;
   /// An address that we listen at.
   struct ListenSocket {
@@ -114,9 +114,9 @@ class Listener {
   std::uint64_t next_id_ = 0;
   boost::asio::steady_timer tick_;
   bool ticks_ = false;
-  // Handlers that were posted look at it first.
+  // Queued handlers look at it first.
   std::shared_ptr<char> alive_ = std::make_shared<char>();
-  // With a secret. The last: it drops what the threads still compute.
+  // Set if there is a secret. The last member: it drops the threads' unfinished work.
   std::optional<HandshakeThreads> handshake_threads_;
 };
 

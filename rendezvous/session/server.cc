@@ -128,7 +128,7 @@ void Server::add_connection(StreamSocket socket, std::string address, std::strin
                             int version, store::Guest guest,
                             std::unique_ptr<SecureChannel> secure) {
   const ConnectionId id = ++last_connection_;
-  const bool open = has_secret_ && !secure;  // it should be encrypted, and is not
+  const bool open = has_secret_ && !secure;  // not encrypted, though it should be
   const auto lost = [this, id] { perform(sessions_.lost(id, BootClock::now())); };
   Connection& connection = connections_[id];
   connection.guest = std::move(guest);
@@ -160,7 +160,7 @@ void Server::hear_next_later() {
   });
 }
 
-/// One stranger in each turn of the event loop: however many there are, agents are heard between
+/// Reads one stranger's frame in each turn of the event loop, so that agents are heard between
 /// them.
 void Server::hear_next() {
   const ConnectionId id = strangers_.front();
@@ -226,7 +226,7 @@ void Server::perform(const server_action::Close& close) {
 
 void Server::perform(const server_action::EmptyStore&) {
   door_.clear();
-  tunnels_.clear();  // what is still on its way through them is of the round before
+  tunnels_.clear();  // bytes on their way through them are of the round before
   store_.reset();
 }
 

@@ -40,23 +40,23 @@ class Server {
   struct Options : LeaseSpec {
     std::string run_id;  ///< agents of another job are refused
     RoundSpec round;
-    /// The store lets in only connections that an agent confirms. Of use where agents have to
-    /// prove that they know the job's secret.
+    /// The store lets in only connections that an agent confirms. Useful if agents have to prove
+    /// that they know the job's secret.
     bool confirm_clients = false;
-    /// The store's other clients than those of this process come through tunnels. Needs `security`.
+    /// The store's clients come through tunnels, except those of this process. Needs `security`.
     bool tunnels_only = false;
-    /// A failure in words, for the other workers of its round.
+    /// Describes a failure to the other workers of its round.
     std::function<std::string(const Failure& failure)> loss_text;
     /// Agents of other processes have to encrypt, with the same key; nullptr: they must not.
     std::shared_ptr<const Security> security;
-    /// The secret of `security`, which only this user's processes can open: for agents that ask for
+    /// The secret of `security`, sealed for this user's processes, to give to agents that ask for
     /// it. Empty: they have it.
     std::string sealed_secret;
-    /// The session of this process's agent, where it connects as the others do; else empty.
+    /// The session of this process's agent, if it connects as the others do; else empty.
     std::string resident;
     /// The state that earlier masters left; nullopt: the master is not elected.
     std::optional<JobState> inherited;
-    /// An elected one leaves the state to the next; recorded() follows.
+    /// Leaves an elected master's state to the next one; recorded() follows.
     std::function<void(const JobState& state)> record;
   };
 
@@ -66,22 +66,22 @@ class Server {
       boost::asio::any_io_executor executor,
       const std::vector<boost::asio::ip::tcp::endpoint>& addresses, Options options);
 
-  /// Where it listens first.
+  /// The first address that it listens at.
   boost::asio::ip::tcp::endpoint address() const { return listener_.address(); }
 
-  /// A line to this server for the agent of its own process. It ends with the server only.
+  /// Makes a line to this server for the agent of its own process. It ends only with the server.
   std::unique_ptr<AgentsEnd> connect(AgentsEnd::Hooks hooks);
 
-  /// A client of the store that may be let in, of this process's node; `received` was read already.
+  /// Takes a client of the store, of this process's node, and bytes that were read from it.
   void adopt_client(boost::asio::ip::tcp::socket socket, std::string_view received,
                     store::Guest guest) {
     store_.adopt(std::move(socket), received, std::move(guest));
   }
 
-  /// The state that `record` was given last is safe: what rests on it is announced.
+  /// The state that `record` got last is safe: the server announces the news that waited for it.
   void recorded() { perform(sessions_.recorded()); }
 
-  /// As agents see it: Welcome::master.
+  /// The name that agents know: Welcome::master.
   const std::string& name() const { return sessions_.name(); }
 
   /// Whether the job is over, or was stopped by an inquiry.
@@ -94,15 +94,15 @@ class Server {
   /// How the job ended; nullopt: it has not.
   const std::optional<Ending>& ending() const { return sessions_.round().ending(); }
 
-  /// Calls `changed` each time that a round begins (`runs`), after which only spares wait, or ends.
+  /// Calls `changed` each time that a round begins (`runs`; after that only spares wait) or ends.
   void when_round_changes(std::function<void(bool runs)> changed) {
     round_changed_ = std::move(changed);
   }
 
-  /// As ServerSessions::waiting_for.
+  /// Returns ServerSessions::waiting_for.
   std::string waiting_for() { return sessions_.waiting_for(BootClock::now()); }
 
-  /// The addresses of the agents that are connected, but for that of this process.
+  /// The addresses of the connected agents, without that of this process.
   std::vector<std::string> agent_addresses() const;
 
  private:
@@ -110,14 +110,14 @@ class Server {
 
   Server(boost::asio::any_io_executor executor, Options options);
 
-  /// An agent's connection, as far as this process holds it.
+  /// An agent's connection to this process.
   struct Connection {
     store::Guest guest;
-    std::unique_ptr<ControlConnection> channel;  ///< nullptr: it is `own`
-    std::unique_ptr<ServersEnd> own{};           ///< of the agent in this process
-    std::string address{};  ///< without a zone; empty: of the agent in this process
-    bool is_agent = false;  ///< of this job; else perhaps a stranger's
-    std::string unheard{};  ///< the body of a frame of a stranger, which waits for its turn
+    std::unique_ptr<ControlConnection> channel;  ///< nullptr: `own` is used
+    std::unique_ptr<ServersEnd> own{};           ///< to the agent in this process
+    std::string address{};                       ///< without a zone; empty: this process's agent
+    bool is_agent = false;                       ///< of this job; false: it may be a stranger
+    std::string unheard{};  ///< the body of a stranger's frame, which waits for its turn
   };
 
   void add_connection(StreamSocket socket, std::string address, std::string_view received,
@@ -151,13 +151,13 @@ class Server {
   store::Server store_;
   std::unordered_map<ConnectionId, Connection> connections_;
   ConnectionId last_connection_ = 0;
-  std::deque<ConnectionId> strangers_;          ///< with a frame that is unheard, in turn
+  std::deque<ConnectionId> strangers_;          ///< those with an `unheard` frame, in turn
   std::shared_ptr<const Reply> encoded_reply_;  ///< the last one sent, as many may get the same
   std::string encoded_;                         ///< its frame
   std::function<void(const JobState& state)> record_;
   std::function<void()> settled_;
   std::function<void(bool runs)> round_changed_;
-  bool runs_round_ = false;  ///< as it was reported
+  bool runs_round_ = false;  ///< the last value reported
   BootTimer timer_;
   log::LimitedLog log_;
   log::LimitedLog store_log_;

@@ -7,7 +7,7 @@
 namespace ddprun::rendezvous {
 namespace {
 
-constexpr size_t kMostOpen = 256;       // questions that a node may leave unanswered
+constexpr size_t kMostOpen = 256;       // unanswered questions to one node
 constexpr size_t kMostListedHost = 64;  // bytes of a host's name in a list
 
 }  // namespace
@@ -56,7 +56,7 @@ void ServerSessions::ask_node(NodeId asker, const Inquire& inquire) {
   send(*agent.connection, Inquiry(Inquired{asker, inquire.number, inquire.question}));
 }
 
-/// Only what was asked.
+/// Passes on an answer only if the node was asked.
 void ServerSessions::pass_answer(NodeId node, const Inform& inform) {
   auto& asked = agents_.at(node).asked;
   const auto question = std::ranges::find(asked, std::pair(inform.asker, inform.number));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ServerSessions between agents and Round: what Round is told, and when, and what it says.
+// ServerSessions between agents and Round: which messages reach Round, when, and its notifications.
 #include <algorithm>
 
 #include "base/text.h"
@@ -10,21 +10,21 @@
 namespace ddprun::rendezvous {
 namespace {
 
-/// Notifications that an agent has not acknowledged. It does with each heartbeat.
+/// The most unacknowledged notifications of an agent, which acknowledges with each heartbeat.
 constexpr size_t kMaxUnacked = 1024;
 
-/// A node that was started again waits for this.
+/// The reason for which a restarted node waits.
 constexpr const char* kPredecessor =
     "the end of the lease of the ddprun that had this node_rank before (--lease)";
 
-/// Of the whole round, which end_stalled_round said.
+/// Whether end_stalled_round() made this failure, of the whole round, and not a node.
 bool is_hang(const Message& message) {
   const auto* fail = std::get_if<message::Fail>(&message);
   return fail != nullptr && fail->failure.hung;
 }
 
-/// The replies with the notifications of one event. Every Broken among them is the same, every
-/// Closed and every Stalled: thousands of nodes may get it, so it is made once.
+/// Makes the replies with the notifications of one event. Every Broken among them is the same, and
+/// so is every Closed and every Stalled: thousands of nodes may get it, so it is made once.
 class ReplyMaker {
  public:
   std::shared_ptr<const Reply> make(Notification notification) {
@@ -71,7 +71,7 @@ void ServerSessions::take_message(NodeId node, const Message& message, Time now)
   if (!hold(node, message)) pass_to_round(node, message, now);
 }
 
-/// Keeps the message if it has to wait.
+/// Keeps the message if it has to wait; returns whether it does.
 bool ServerSessions::hold(NodeId node, const Message& message) {
   constexpr size_t kMostOfOne = 4;  // it fails, joins, leaves
   if (held_.size() >= kMostOfOne * agents_.size()) return false;
@@ -83,7 +83,7 @@ bool ServerSessions::hold(NodeId node, const Message& message) {
   return true;
 }
 
-/// A member of the round that has had no line since so many had been lost; nullptr: there is none.
+/// A member whose line was among the first `lines_lost` to be lost, and is not back; null: none.
 const Node* ServerSessions::member_out_of_reach(std::uint64_t lines_lost) const {
   if (round_.phase() != Round::Phase::active) return nullptr;
   for (const auto& [id, number] : unreachable_) {
@@ -103,7 +103,7 @@ void ServerSessions::release_held(Time now) {
   }
 }
 
-/// A node whose failure waits is a member to Round, which waits for nothing.
+/// The answer to Ask. To Round, a node whose failure waits is a member, which waits for nothing.
 std::string ServerSessions::waiting_for(NodeId node, Time now) {
   if (successors_.contains(node)) return kPredecessor;
   const bool is_held = std::ranges::count(held_, node, &Held::sender) > 0;
@@ -134,7 +134,7 @@ bool ServerSessions::has_to_wait_for_place(NodeId node, const JoinRequest& reque
   return true;
 }
 
-/// When a node has a line again or is lost: nothing else ends their wait.
+/// Call it when a node has a line again or is lost: nothing else ends their wait.
 void ServerSessions::release_successors(Time now) {
   std::vector<std::pair<NodeId, JoinRequest>> free;
   std::erase_if(successors_, [&](auto& successor) {
@@ -150,7 +150,7 @@ void ServerSessions::release_successors(Time now) {
 
 void ServerSessions::take_join(NodeId node, JoinRequest request, Time now) {
   Agent& agent = agents_.at(node);
-  // Before it waits, after which it may have no connection.
+  // This check comes before the wait, after which it may have no connection.
   if (request.hosting && !agent.own) {
     return refuse_agent(*agent.connection, "it says that it hosts the master, which this is", now);
   }
@@ -199,7 +199,7 @@ void ServerSessions::look_for_stall(Time now) {
   tell_members({stall_.text(round_.nodes())});
 }
 
-/// As if a node had reported it, so that the loss of another one still comes first.
+/// Fails the round as if a node had reported it, so that another node's loss still comes first.
 void ServerSessions::end_stalled_round(Time now) {
   const Failure failure = stall_.failure(round_.nodes());
   const NodeId node = Stall::node_of(failure.rank, round_.nodes());
@@ -216,7 +216,7 @@ void ServerSessions::tell_members(const Stalled& stalled) {
   deliver(std::move(notifications));
 }
 
-/// In the order of the events, also where one has to wait.
+/// Announces notifications in the order of events, also if one of them has to wait.
 void ServerSessions::deliver(Notifications notifications) {
   if (notifications.empty()) return;
   const bool is_first = unannounced_.empty();
@@ -240,7 +240,7 @@ ServerActions ServerSessions::recorded() {
   return take();
 }
 
-/// A round begins, or the job ends.
+/// Whether the news is that a round begins or the job ends, and that is not recorded yet.
 bool ServerSessions::has_to_be_recorded(const Notifications& notifications) const {
   if (!options_.inherited) return false;
   const JobState state = round_.state();
@@ -279,7 +279,7 @@ void ServerSessions::prepare(const Agent& agent, const Notification& notificatio
   act(server_action::EmptyStore{});
 }
 
-/// Workers that find no room wait, and then fail for a reason that does not name it.
+/// Workers without a connection wait, and then fail for a reason that does not name it.
 void ServerSessions::check_connections(const Layout& layout) {
   const bool has_store = layout.store_port == 0;
   const int each = options_.tunnels ? 2 : 1;
@@ -291,8 +291,8 @@ void ServerSessions::check_connections(const Layout& layout) {
                           ": raise the hard limit of open files on its host (ulimit -Hn)"});
 }
 
-/// Workers that wait for a lost one would do so until they are killed, if they outlive SIGTERM.
-/// Workers that are stopped for another reason still have all their peers.
+/// Tells workers about a lost worker: they would wait for it until they are killed, if they outlive
+/// SIGTERM. Workers that are stopped for another reason still have all their peers.
 void ServerSessions::notify_workers(const Notifications& notifications) {
   for (const auto& [node, notification] : notifications) {
     const auto* broken = std::get_if<Broken>(&notification);
@@ -303,8 +303,8 @@ void ServerSessions::notify_workers(const Notifications& notifications) {
   }
 }
 
-/// A store that rank 0 hosts is at the endpoint where node 0 lives there, else at the address that
-/// node 0 connects from.
+/// Names the host of rank 0's store: the endpoint if node 0 runs there, else the address that node
+/// 0 connects from.
 void ServerSessions::name_store_host(Notifications& notifications) const {
   std::string host;
   for (const auto& [node, notification] : notifications) {

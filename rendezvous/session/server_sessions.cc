@@ -9,10 +9,10 @@
 namespace ddprun::rendezvous {
 namespace {
 
-/// How old the text of waiting_for may be: thousands of agents ask at the same moment.
+/// The age up to which a text of waiting_for() is used: thousands of agents ask at once.
 constexpr std::chrono::milliseconds kWaitingForAge{100};
 
-/// More nodes than there are hosts in any job: the memory of sessions is bounded.
+/// More nodes than any job has hosts; it bounds the memory of sessions.
 constexpr size_t kMaxAgents = 65'536;
 
 constexpr size_t kMaxHost = 256;  // of a host's name
@@ -127,7 +127,7 @@ void ServerSessions::take_first(ConnectionId id, const Message& message, Time no
   if (const auto* gone = std::get_if<message::Gone>(&message)) take_gone({}, *gone, now);
 }
 
-/// A sealed secret tells nothing to who cannot open it. The other side closes the connection.
+/// A sealed secret tells nothing to a process that cannot open it. The other side closes the line.
 void ServerSessions::take_without_secret(ConnectionId id, const Message& message) {
   Connection& connection = connections_.at(id);
   if (!std::holds_alternative<message::GetSecret>(message)) {
@@ -154,7 +154,7 @@ void ServerSessions::take_hello(ConnectionId id, const message::Hello& hello, Ti
   const bool is_late =
       hello.number <= std::exchange(agent.hello, std::max(agent.hello, hello.number));
   if (is_late) return close(id);
-  // An agent that another master welcomed meanwhile counts what that one sent.
+  // An agent that another master has welcomed since counts that master's messages.
   const bool resumed = !is_new && (hello.ticket.empty() || hello.ticket == ticket(node));
   if (!hello.ticket.empty() && !hello.ticket.starts_with(options_.name + "/")) {
     round_.had_another_master(node, now);
@@ -167,9 +167,9 @@ void ServerSessions::take_hello(ConnectionId id, const message::Hello& hello, Ti
   release_held(now);
 }
 
-/// An agent that was lost may miss the welcome that tells it so, and its first hello and join may
-/// be late: then it runs nothing of the session that they began, and was not lost again. What it
-/// runs if another master welcomed it is not known: that ends when it joins.
+/// A lost agent may miss the welcome that says so, and its first hello and join may come late. Then
+/// it runs no worker of the session that they began, and was not lost again. If another master
+/// welcomed it, it may run workers, until it joins.
 void ServerSessions::end_late_session(const message::Hello& hello, Time now) {
   const auto known = sessions_.find(hello.session);
   if (known == sessions_.end() || !hello.ticket.starts_with(options_.name + "/")) return;
@@ -230,7 +230,7 @@ void ServerSessions::welcome(NodeId node, bool resumed, std::uint64_t notificati
   if (stop_asked_) send(*agent.connection, Inquiry(StopJob{}));
 }
 
-/// Said by an agent on its line, or by a guardian on one of its own.
+/// The agent says it on its line, or its guardian on another one.
 void ServerSessions::take_gone(std::optional<NodeId> sender, const message::Gone& gone, Time now) {
   const auto known = sessions_.find(gone.session);
   if (known == sessions_.end()) return;
@@ -248,8 +248,8 @@ void ServerSessions::take_invalid(ConnectionId id, const Error& error, Time now)
   close(id);
 }
 
-/// Of an agent that has a session: its workers may run until it is gone or its lease is over. If it
-/// were only disconnected it would come back and send the same again.
+/// Refuses an agent that has a session. Its workers may run until it is gone or its lease is over.
+/// If the master only disconnected it, it would come back and send the same again.
 void ServerSessions::refuse_agent(ConnectionId id, const std::string& sentence, Time now) {
   const NodeId node = *std::exchange(connections_.at(id).node, std::nullopt);
   disconnect(node);
@@ -273,8 +273,8 @@ void ServerSessions::remove_agent(NodeId node, const std::string& reason, Time n
   release_held(now);
 }
 
-/// An agent that does not acknowledge its notifications: its lease decides when it is lost. Should
-/// it come back it is a new node.
+/// Ends the session of an agent that does not acknowledge its notifications; its lease decides when
+/// it is lost. If it comes back, it is a new node.
 void ServerSessions::end_session(NodeId node) {
   Agent& agent = agents_.at(node);
   act(server_action::Warn{agent.host + " does not acknowledge what it receives: disconnected"});
@@ -284,7 +284,7 @@ void ServerSessions::end_session(NodeId node) {
   forget_session(node, agent.session);
 }
 
-/// It may be that of a newer node already.
+/// The name may already belong to a newer session.
 void ServerSessions::forget_session(NodeId node, const std::string& session) {
   const auto found = sessions_.find(session);
   if (found != sessions_.end() && found->second == node) sessions_.erase(found);
@@ -324,7 +324,7 @@ ServerActions ServerSessions::tick(Time now) {
 }
 
 void ServerSessions::evict(Time now) {
-  // This process was suspended: messages of the others wait to be read.
+  // This process was suspended: the agents' messages wait to be read.
   const auto due = evictions_.next();
   if (due && now > *due + options_.heartbeat) evictions_.all_received(now);
   while (const auto overdue = evictions_.overdue(now)) {

@@ -22,7 +22,7 @@
 #include "rendezvous/session/lease.h"
 #include "rendezvous/wire/protocol.h"
 
-// DECIDES, for the master, which agents there are, which of them are lost, and what they are sent;
+// DECIDES for the master which agents there are, which of them are lost, and what it sends them;
 // Round decides about rounds. Pure: no socket, no timer, no clock. Server performs the actions.
 //
 // clang-format off
@@ -46,23 +46,23 @@
 //  lease over       | -                          | > unknown; Round: vanished | > unknown; Round: vanished
 // clang-format on
 //
-// A line that is lost proves nothing: what lies between may have broken it, while the workers run
-// on. A node is lost when its lease is over, or when it is proven that nothing of it runs any more:
-// its agent says so, or its guardian does when the agent has ended and all its descendants are
-// reaped. What the agent said before is on its line, and is read first.
+// A lost line proves nothing: the network may have broken it, while the workers still run. A node
+// is lost when its lease is over, or when it is proven that none of its processes runs any more:
+// its agent says so, or, when the agent has ended and all its descendants are reaped, its guardian.
+// The agent's earlier messages are on its line, and the master reads them first.
 //
-// A worker may fail because a node is lost, before that is proven. So a failure waits for the
-// members of the round that have no line when it comes, until each has been back or is lost: then
-// the loss comes first. A member whose line is lost later is no reason to wait.
+// A worker may fail because a node is lost, before the loss is proven. So a failure waits for the
+// round's members that have no line when it comes, until each is back or lost: then the loss comes
+// first. A failure does not wait for a member whose line is lost later.
 //
-// When a session is over nothing of it is kept, so a Hello and a Join of it that come even later
-// begin one that the agent knows nothing of. Its next Hello tells so, by this master's ticket for
-// the session before: then that session is over at once, and nothing that it was sent is sent
-// again.
+// The master keeps nothing of a session that is over. So a later Hello and Join of it begin a
+// session that the agent does not know. The agent's next Hello shows that by this master's ticket
+// for the session before. Then the master ends that session at once, and repeats none of its
+// messages.
 //
-// An agent that was killed with its guardian may be started again before its lease is over, as the
-// pod of the same name is: a join with the host and the --node_rank of a node without a line waits
-// until that is back, and then is refused, or is lost, and then takes its place.
+// An agent that was killed with its guardian may be started again before its lease is over, as a
+// pod of the same name. If it joins with the host and --node_rank of a node without a line, it
+// waits for that node. The join is refused if the node is back, and takes its place if it is lost.
 
 namespace ddprun::rendezvous {
 
@@ -70,24 +70,24 @@ namespace server_action {
 
 struct Send {
   ConnectionId to;
-  std::shared_ptr<const Reply> reply;  ///< the same one for all that get the same
+  std::shared_ptr<const Reply> reply;  ///< shared by all that get the same
 };
 struct Close {
   ConnectionId connection;
 };
-/// It is of an agent of this job, and no stranger's.
+/// The connection is of an agent of this job, and no stranger's.
 struct Identified {
   ConnectionId connection;
   std::vector<std::string> addresses;  ///< as in message::Hello
 };
-/// The answer to a question whose connections to the store these are.
+/// The answer to the question who owns connections to the store.
 struct Owned {
   ConnectionId connection;
   std::vector<bool> ours;
 };
-/// The next round must find the store empty.
+/// Empty the store for the next round.
 struct EmptyStore {};
-/// Tells workers that wait for lost ones.
+/// Tell workers that wait for lost ones.
 struct NotifyWorkers {
   std::string sentence;
 };
@@ -115,32 +115,32 @@ class ServerSessions {
   struct Options : LeaseSpec {
     std::string run_id;  ///< agents of another job are refused
     RoundSpec round;
-    std::string name;               ///< of this master, another one after a restart
-    size_t connections = SIZE_MAX;  ///< that its port can have at once
-    bool tunnels = false;           ///< a node has one more, and each worker two descriptors
+    std::string name;               ///< this master's, a new one after a restart
+    size_t connections = SIZE_MAX;  ///< the most that its port can have at once
+    bool tunnels = false;           ///< if used, each node and worker needs two descriptors
     std::string resident;           ///< session of the agent that ends with this master, if it
                                     ///< connects as the others do
-    std::string sealed_secret;      ///< handed out to whoever asks; empty: there is none
-    /// The state that earlier masters left. This one records it before it is announced, too;
-    /// nullopt: the master is not elected.
+    std::string sealed_secret;      ///< given to each agent that asks; empty: there is none
+    /// The state that earlier masters left; nullopt: the master is not elected. An elected master
+    /// records its state, too, before it announces it.
     std::optional<JobState> inherited;
-    /// A failure in words, for the other workers of its round.
+    /// Describes a failure to the other workers of its round.
     std::function<std::string(const Failure& failure)> loss_text;
   };
 
   explicit ServerSessions(Options options);
 
-  /// A connection of an agent that speaks protocol `version`. `own`: of the one in this process.
+  /// An agent that speaks protocol `version` has connected. `own`: it is in this process.
   ServerActions connected(ConnectionId id, std::string address, int version, bool own);
 
-  /// A connection of an agent that has not proven that it has the job's secret: it is told so, or
-  /// gets it sealed if it asks for that, and is not let in.
+  /// An agent has connected that has not proven that it has the job's secret. It is not let in: it
+  /// gets a refusal, or the sealed secret if it asks for that.
   ServerActions connected_without_secret(ConnectionId id, std::string address);
 
-  /// A frame came on it, or what cannot be one.
+  /// A frame came on the connection, or bytes that cannot be one.
   ServerActions received(ConnectionId id, const Result<Message>& message, Time now);
 
-  /// It was closed, reset or broken.
+  /// The connection was closed, reset or broken.
   ServerActions lost(ConnectionId id, Time now);
 
   /// The state of the last Record is safe.
@@ -152,14 +152,14 @@ class ServerSessions {
   /// When `tick` has something to do; nullopt: not before another event.
   std::optional<Time> deadline() const;
 
-  /// As Round::waiting_for; once the job is over or was stopped, the agents that have not
-  /// acknowledged it.
+  /// Returns Round::waiting_for; once the job is over or was stopped, names the agents that have
+  /// not acknowledged that.
   std::string waiting_for(Time now);
 
   /// The job is over or was stopped.
   bool is_ending() const { return round_.closed() || stop_asked_; }
 
-  /// It is, and every agent has acknowledged that or is lost.
+  /// The job is over or was stopped, and every agent has acknowledged that or is lost.
   bool settled() const { return is_ending() && agents_.empty(); }
 
   const Round& round() const { return round_; }
@@ -169,15 +169,15 @@ class ServerSessions {
  private:
   using SharedReply = std::shared_ptr<const Reply>;
 
-  /// A message that waits for what becomes of members of the round.
+  /// A message that waits until the fate of members is known.
   struct Held {
     NodeId sender;
     Message message;
-    std::uint64_t lines_lost;  ///< by when it came; 0: it waits only for those before it
+    std::uint64_t lines_lost;  ///< when it came; 0: it waits only for those before it
   };
 
   struct Connection {
-    std::string address;  ///< of the other side
+    std::string address;  ///< the other side's
     bool own = false;
     bool lacks_secret = false;
     bool refused = false;
@@ -188,13 +188,13 @@ class ServerSessions {
   struct Agent {
     std::string session;
     std::string host;
-    bool is_host = false;                    ///< as it said when it joined
-    bool own = false;                        ///< it has no lease: it cannot lose this master
+    bool is_host = false;                    ///< as its join said
+    bool own = false;                        ///< in this process: it needs no lease
     std::optional<ConnectionId> connection;  ///< nullopt: it is unreachable
-    std::uint64_t hello = 0;                 ///< the number of its newest
+    std::uint64_t hello = 0;                 ///< the newest one's number
     std::optional<std::string> gone;         ///< how it ended; its last messages may be on its line
     Delivery<SharedReply> delivery;
-    /// Questions of others that it has not answered yet: who asked, and that one's number.
+    /// Others' questions that it has not answered yet: the asker, and the asker's number.
     std::deque<std::pair<NodeId, std::uint64_t>> asked;
   };
 
@@ -265,18 +265,18 @@ class ServerSessions {
   std::unordered_map<ConnectionId, Connection> connections_;
   std::unordered_map<NodeId, Agent> agents_;
   std::uint64_t lines_lost_ = 0;
-  /// The agents without a connection, and how many lines had been lost with theirs.
+  /// The agents without a connection, and the value of lines_lost_ when theirs was lost.
   std::map<NodeId, std::uint64_t> unreachable_;
   std::deque<Notifications> unannounced_;  ///< the first one waits until the state is recorded
   JobState recording_;
   JobState recorded_;
-  std::deque<Held> held_;  ///< failures, and what their senders said after them; oldest first
-  std::map<NodeId, JoinRequest> successors_;  ///< that wait for the place of a node without a line
+  std::deque<Held> held_;  ///< failures, and their senders' later messages; oldest first
+  std::map<NodeId, JoinRequest> successors_;  ///< they wait for the place of a node without a line
   std::unordered_map<std::string, NodeId> sessions_;
   EvictionQueue evictions_;
   NodeId last_node_ = 0;
   bool stop_asked_ = false;
-  bool told_of_commands_ = false;  ///< that they differ
+  bool told_of_commands_ = false;  ///< a warning said that they differ
   std::string waiting_for_;        ///< for all agents that ask at about the same time
   Time waiting_for_made_{};
 };

@@ -26,22 +26,21 @@ namespace ddprun::rendezvous {
 
 class Server;
 
-/// Where the workers of a node find the store when its traffic is encrypted: a port of this host's
-/// loopback interface, for this user alone. What connects there is carried to the master through
-/// one tunnel, which is made when it is needed; within the master's own process it needs none.
+/// The port of this host's loopback interface at which a node's workers find the store when its
+/// traffic is encrypted, for this user alone. Carries connections to the master through one tunnel,
+/// which it makes when it is needed. In the master's own process it needs no tunnel.
 ///
-/// The tunnel has a line of its own: leases never wait for what workers send.
+/// The tunnel has a line of its own, so that leases never wait for the workers' data.
 ///
-/// When the tunnel breaks, what it carried is closed, as if the store were lost. What connects
-/// while there is none waits for the next one.
-/// Thread: the executor's.
+/// When the tunnel breaks, its connections are closed, as if the store were lost. Connections that
+/// come while there is no tunnel wait for the next one.
 class StoreEntrance {
  public:
   struct Options {
-    std::function<std::shared_ptr<const Security>()> security;  ///< of the job, as it is now
-    std::optional<boost::asio::ip::address> local{};            ///< where to connect from
-    std::function<Endpoint()> master;                           ///< where it is now
-    std::function<Server*()> hosted;  ///< in this process; nullptr: it is elsewhere
+    std::function<std::shared_ptr<const Security>()> security;  ///< the job's present key
+    std::optional<boost::asio::ip::address> local{};            ///< the address to connect from
+    std::function<Endpoint()> master;                           ///< its present place
+    std::function<Server*()> hosted;  ///< the server in this process; nullptr: it is elsewhere
   };
 
   StoreEntrance(boost::asio::any_io_executor executor, Options options);
@@ -49,16 +48,16 @@ class StoreEntrance {
   /// Errors: as Listener::listen.
   Result<> open();
 
-  /// Where it listens.
+  /// The address that it listens at.
   Endpoint address() const;
 
-  /// Closes what the workers of the round before have left, and the tunnel: the master may be
-  /// another one, or out of reach on that line, which only its next use would show.
+  /// Closes the connections of the last round's workers, and the tunnel: the master may be another
+  /// one, or unreachable on that line, which only its next use would show.
   void begin_round();
 
  private:
   using Socket = boost::asio::ip::tcp::socket;
-  /// Waits until the tunnel carries: a busy master may close one before that, and the next follows.
+  /// Waits for a proven tunnel: a busy master may close one before that, and another one follows.
   struct Visitor {
     Socket socket;
     std::string received;
@@ -80,8 +79,8 @@ class StoreEntrance {
   Listener listener_;
   Dialer dialer_;
   boost::asio::steady_timer pause_;
-  Endpoint master_;                           // that is dialed, or was
-  bool dials_ = false;                        // or pauses before it does
+  Endpoint master_;                           // the last one dialed
+  bool dials_ = false;                        // or pauses before dialing
   std::map<std::uint64_t, Visitor> waiting_;  // oldest first
   std::uint64_t last_ = 0;
   std::unique_ptr<TunnelLine> line_;
