@@ -15,7 +15,7 @@ using std::chrono::milliseconds;
 
 namespace {
 
-constexpr milliseconds kLeastLimit{500};  // for one server to answer
+constexpr milliseconds kLeastLimit{500};  // the time for one server to answer
 
 milliseconds limit_of(BootClock::duration pause) {
   return std::max(kLeastLimit, std::chrono::duration_cast<milliseconds>(pause));
@@ -69,7 +69,7 @@ void Candidate::perform(const election_action::Ask& ask) {
                });
 }
 
-/// The same for all attempts, as an answer may be lost.
+/// Chooses one place for all attempts, as an answer may be lost.
 Result<> Candidate::choose_place() {
   if (place_) return {};
   Endpoint place{options_.host, options_.port};
@@ -102,13 +102,13 @@ void Candidate::perform(const election_action::Lead& lead) {
 }
 
 void Candidate::perform(const election_action::Found& found) {
-  if (!found.master && !place_) return;  // it could not lead, and was told so
+  if (!found.master && !place_) return;  // it could not lead, and tell() said so
   if (!found.master) return tell(*place_);
   Result<Endpoint> master = decode_master(*found.master);
   tell(master ? std::move(master) : Error(master.error()).in("the master's key in etcd"));
 }
 
-/// Later, as for every answer.
+/// Calls found_ later, as for every answer.
 void Candidate::tell(Result<Endpoint> where) {
   if (!found_) return;
   asio::post(executor_,

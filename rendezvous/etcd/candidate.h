@@ -22,25 +22,24 @@ namespace ddprun::rendezvous::etcd {
 /// This node in the election of the job's master by etcd: finds the master, or becomes it. DOES
 /// what Election decides.
 ///
-/// Destroying it leaves a key that it has made to its end; no hook is called any more.
-/// Thread: the executor's.
+/// Destroying it does not delete its key, which lasts until its lease ends; no hook is called any
+/// more.
 class Candidate {
  public:
   struct Options {
     Gateway::Options etcd;
     std::string run_id;
     std::chrono::milliseconds lease{0};  ///< of nodes
-    std::string host;                    ///< where others reach this one; empty: as etcd sees it
-    std::uint16_t port = 0;              ///< to host the master at; 0: any that is free
+    std::string host;                    ///< its address for others; empty: as etcd sees it
+    std::uint16_t port = 0;              ///< the master's, if it is here; 0: any free one
   };
 
   struct Hooks {
-    /// This node was elected: it hosts the master at `where` from now on. An error: it cannot, and
-    /// resigns.
+    /// This node was elected: it hosts the master at `where` from now on. On an error it resigns.
     std::function<Result<>(const Endpoint& where, const JobState& state)> lead;
     /// The state was written.
     std::function<void()> recorded;
-    /// It is not yet, and tried again.
+    /// The state is not written yet; the attempts continue.
     std::function<void(const std::string& reason)> delayed;
     /// This node is not the master any more; may be called within a call of ours.
     std::function<void(const std::string& reason)> stepped_down;
@@ -49,16 +48,17 @@ class Candidate {
 
   Candidate(const boost::asio::any_io_executor& executor, Options options, Hooks hooks);
 
-  /// Where is the master? If there is none, this node may become it. `found` is called later; that
-  /// of an earlier call is not. Errors: with the reason; usage if etcd refuses ddprun until
-  /// somebody changes that, else unreachable.
+  /// Finds the master. If there is none, this node may become it. Calls `found` later, but not that
+  /// of an earlier call. Errors: with the reason; usage if etcd refuses ddprun until somebody
+  /// changes that, else unreachable.
   void find(Found found);
 
-  /// The master only, and one at a time: writes the state; `recorded` or `stepped_down` follows.
+  /// Writes the state, for the master only, and one at a time; `recorded` or `stepped_down`
+  /// follows.
   void record(const JobState& state);
 
-  /// The end of this node's part. If it was the master another one can be elected at once. Calls
-  /// `done`, when etcd has answered or does not.
+  /// Ends this node's part. If it was the master, another one can be elected at once. Calls `done`
+  /// when etcd has answered, or does not answer.
   void resign(std::function<void()> done);
 
  private:
@@ -83,11 +83,11 @@ class Candidate {
   Options options_;
   Hooks hooks_;
   Election election_;
-  std::optional<Endpoint> place_;  // of a master here
+  std::optional<Endpoint> place_;  // the place of a master here
   Found found_;
   std::function<void()> resigned_;
-  std::optional<std::uint64_t> revoke_;   // the last request of all
-  Errc failed_with_ = Errc::unreachable;  // if the last request did
+  std::optional<std::uint64_t> revoke_;   // the number of the last request
+  Errc failed_with_ = Errc::unreachable;  // if the last request failed
   Gateway gateway_;
   BootTimer timer_;
 };

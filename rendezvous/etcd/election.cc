@@ -10,16 +10,16 @@ namespace {
 
 using std::chrono::seconds;
 
-constexpr seconds kLeastTtl{2};  // etcd grants none below 1.5 times its own election timeout
+constexpr seconds kLeastTtl{2};  // etcd grants no less than 1.5 times its own election timeout
 
-/// How long the state of a job is kept without a master: any node that is left is one sooner.
+/// The time that a job's state outlives its master's key: any remaining node is the master sooner.
 constexpr seconds kStateOutlives{60};
 
 seconds key_ttl(std::chrono::milliseconds lease) {
   return std::max(kLeastTtl, std::chrono::ceil<seconds>(3 * lease));
 }
 
-/// How long a lease in etcd counts here, from when it was asked for: no longer than that was for.
+/// The time that a lease in etcd counts here, from its request: at most as long as requested.
 BootClock::duration usable(seconds granted, seconds asked) {
   return BootClock::duration(std::min(granted, asked)) / 2;
 }
@@ -74,24 +74,24 @@ void Election::take_search_answer(const Answer& answer, Time sent, Time now) {
 void Election::take_seen(const answer::Seen& seen, Time now) {
   if (!seen.master) return campaign(now);
   if (lease_ && seen.master->lease == lease_->id) return lead(seen.master->epoch, seen.state, now);
-  // The lease of an attempt that came too late.
+  // The attempt of this lease came too late.
   if (lease_) ask(request::Revoke{std::exchange(lease_, std::nullopt)->id}, now);
   found(seen.master->value);
 }
 
-/// With the lease of an attempt whose answer was lost it is the same attempt.
+/// If the answer of an attempt was lost, its lease makes this the same attempt.
 void Election::campaign(Time now) {
   if (lease_ && now >= lease_->limit) lease_.reset();
   search_ = lease_ ? ask(request::Create{lease_->id}, now) : ask(request::Grant{ttl_}, now);
 }
 
 void Election::lead(Epoch epoch, const std::optional<Recorded>& state, Time now) {
-  if (!lease_ || now >= lease_->limit) {  // no node was given a lease: no worker can be left
+  if (!lease_ || now >= lease_->limit) {  // no node got a lease, so no worker can be left
     if (lease_) ask(request::Revoke{std::exchange(lease_, std::nullopt)->id}, now);
     return not_found("etcd answers too slowly for an election");
   }
   epoch_ = epoch;
-  next_renewal_ = now;  // also of the state's lease
+  next_renewal_ = now;  // also for the state's lease
   state_revision_ = state ? state->revision : 0;
   if (state) state_lease_ = state->lease;
   act(election_action::Lead{state ? state->state : ""});
@@ -114,7 +114,7 @@ void Election::take_renewed(seconds ttl, Time sent, Time now) {
   end_if_over(now);
 }
 
-/// Its lease lasts also when the key was deleted, and another master may have created it again.
+/// The lease also lasts if the key was deleted, and another master may have created the key again.
 void Election::take_look_answer(const Answer& answer) {
   const auto* seen = as<answer::Seen>(answer);
   if (seen == nullptr || (seen->master && seen->master->epoch == *epoch_)) return;
@@ -151,14 +151,14 @@ void Election::take_write_answer(const Answer& answer, Time now) {
   step_down("its key in etcd is gone");
 }
 
-/// By an earlier attempt, whose answer was lost, with a lease of its own.
+/// An earlier attempt, whose answer was lost, has written it with a lease of its own.
 void Election::was_written(const Recorded& state) {
   state_lease_ = state.lease;
   written(state.revision);
 }
 
-/// The state before has vanished, as its lease was over when this master was elected, or nearly; or
-/// somebody has set it back. Nobody but this master may write it.
+/// The state has another revision: it vanished, as its lease was over, or nearly, when this master
+/// was elected, or somebody has set it back. Only this master may write it.
 void Election::write_after(Revision latest, Time now) {
   state_revision_ = latest;
   state_lease_.reset();
@@ -179,7 +179,7 @@ ElectionActions Election::resign() {
   return take();
 }
 
-/// The key is left to its end: workers of this node may have leases for so long.
+/// Leaves the key to its end: workers of this node may have leases for so long.
 void Election::step_down(const std::string& reason) {
   act(election_action::StepDown{reason});
   forget();

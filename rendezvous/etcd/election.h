@@ -15,19 +15,20 @@
 // DECIDES which node is the job's master, by a key in etcd that only one can make. Pure: no socket,
 // no timer, no clock. Candidate performs the actions.
 //
-// A node looks at the key when it needs a master. If there is none it takes a lease and makes the
-// key; who made it is the master. An answer that is lost leaves open what was done: the key names
-// its lease, so a node that finds its own lease there knows that it is the master.
+// A node looks at the key when it needs a master. If there is no key, it takes a lease and makes
+// the key; the node that made it is the master. If an answer is lost, it is unknown what was done.
+// But the key names its lease, so a node that finds its own lease there knows that it is the
+// master.
 //
-// The key vanishes when its lease was not renewed for its time to live, three leases of nodes. A
-// master steps down when half of that has passed since it *sent* the last renewal that was
-// answered: so 1.5 leases remain for the leases that it has given to nodes. They are over, and the
-// workers of its rounds are killed, before the key can vanish and another node be elected. As with
-// nodes, no clocks are compared, and each event first looks whether that time has come.
+// The key vanishes if its lease was not renewed for its time to live, three leases of nodes. A
+// master steps down when half of that has passed since it *sent* the last answered renewal. So 1.5
+// leases remain for the leases that it has given to nodes: they are over, and the workers of its
+// rounds are killed, before the key can vanish and another node can be elected. Like the leases of
+// nodes, this compares no clocks, and each event first looks whether that time has come.
 //
 // With each renewal the master looks whether its key is still there: somebody may have deleted it.
-// Should a clock or a lease be wrong nevertheless: the state of the job is written before a round
-// or the end is announced, and only if the key is still the one of this election.
+// If a clock or a lease is wrong nevertheless, the state protects the job: the master writes it
+// before it announces a round or the end, and only if the key is still the one of this election.
 
 namespace ddprun::rendezvous::etcd {
 
@@ -48,11 +49,11 @@ struct NotFound {
 };
 /// This node is the master from now on.
 struct Lead {
-  std::string state;  ///< what earlier masters wrote; empty: nothing
+  std::string state;  ///< written by earlier masters; empty: none
 };
 /// The answer to record().
 struct Done {};
-/// It takes a while: what was to be written is tried again until it is, or StepDown. Once for each
+/// The write takes a while: it is tried again until it succeeds, or StepDown. At most once for each
 /// record().
 struct Delayed {
   std::string reason;
@@ -75,22 +76,21 @@ class Election {
  public:
   using Time = BootClock::time_point;
 
-  /// `lease`: that of nodes.
+  /// `lease`: the nodes' lease.
   explicit Election(std::chrono::milliseconds lease);
 
-  /// Where is the master? If there is none this node becomes it. One answer follows, also to
-  /// several calls.
+  /// Finds the master. If there is none, this node becomes it. Several calls get one answer.
   ElectionActions look(Time now);
 
-  /// The master only, and one at a time: writes the state of the job. Done or StepDown follows.
+  /// Writes the state of the job, for the master only, and one at a time. Done or StepDown follows.
   ElectionActions record(std::string state, Time now);
 
-  /// The end of this node's part; a master may be elected at once. No answer is needed.
+  /// Ends this node's part; a master may be elected at once. No answer is needed.
   ElectionActions resign();
 
   ElectionActions answered(std::uint64_t number, const Answer& answer, Time now);
 
-  /// There was no answer, or an error: it may have been done, or be done later.
+  /// The request got no answer, or an error: it may have been done, or be done later.
   ElectionActions failed(std::uint64_t number, const std::string& reason, Time now);
 
   /// Call it at `deadline`; harmless at any other time.
@@ -99,16 +99,16 @@ class Election {
   /// When `tick` has something to do; nullopt: not before another event.
   std::optional<Time> deadline() const;
 
-  /// Of the master's key.
+  /// The time to live of the master's key.
   std::chrono::seconds ttl() const { return ttl_; }
 
-  /// Between two renewals, and between two attempts of the same.
+  /// The pause between two renewals, and between two attempts of the same request.
   BootClock::duration pause() const { return BootClock::duration(ttl_) / 10; }
 
  private:
   struct Lease {
     LeaseId id;
-    Time limit;  ///< the end of what may be done with it
+    Time limit;  ///< the end of its use here
   };
   struct Pending {
     std::uint64_t number;
@@ -146,11 +146,11 @@ class Election {
 
   bool asked_ = false;             // look() has no answer yet
   std::optional<Pending> search_;  // Look, Grant or Create
-  std::optional<Lease> lease_;     // of our key, or of the one that we try to make
+  std::optional<Lease> lease_;     // our key's, or that of the key that we try to make
 
   std::optional<Epoch> epoch_;  // the master is this node
   std::optional<Pending> renewal_;
-  std::optional<Pending> look_;  // whether the key is still there
+  std::optional<Pending> look_;  // checks that the key is still there
   Time next_renewal_{};
   Revision state_revision_ = 0;
   std::optional<LeaseId> state_lease_;

@@ -42,7 +42,7 @@ struct Exchange::Line {
   std::string unsent;
   std::string sending;
   std::array<char, 8192> buffer;
-  std::string received;  // and not parsed yet
+  std::string received;  // not parsed yet
   http::response_parser<http::string_body> parser;
 };
 
@@ -66,7 +66,7 @@ Exchange::Exchange(const asio::any_io_executor& executor, const Options& options
   timer_.async_wait([this, alive = std::weak_ptr(alive_)](error_code cancelled) {
     if (!cancelled && !alive.expired()) end(Error{Errc::unreachable, "no answer"});
   });
-  // Later, as it may fail at once, as where there is no descriptor left, or no such address.
+  // Later, as it may fail at once, for example if no descriptor is left.
   asio::post(executor, [this, limit = options.limit, alive = std::weak_ptr(alive_)] {
     if (!alive.expired()) dialer_.dial(limit);
   });
@@ -93,7 +93,7 @@ void Exchange::write() {
       *line_->socket, asio::buffer(line_->sending),
       [this, line = line_, alive = std::weak_ptr(alive_)](error_code failure, size_t) {
         line->sending.clear();
-        // An answer that the server has sent before it closed the connection says more.
+        // An answer that came before the server closed the connection says more.
         if (!alive.expired() && !failure) write();
       });
 }
@@ -110,7 +110,7 @@ void Exchange::on_read(const error_code& failure, size_t size) {
   const bool is_end = failure == asio::error::eof;
   if (failure && !is_end) return lose(failure.message());
   if (const Result<> taken = take({line_->buffer.data(), size}); !taken) return end(taken.error());
-  const bool may_end = !line_->tls || line_->tls->is_ended();  // or someone on the way has cut it
+  const bool may_end = !line_->tls || line_->tls->is_ended();  // else it may have been cut
   if (error_code broken; is_end && may_end && line_->parser.is_header_done()) {
     line_->parser.put_eof(broken);
   }
@@ -134,7 +134,7 @@ Result<> Exchange::take(std::string_view bytes) {
   if (line_->received.empty() || line_->parser.is_done()) return {};
   const size_t parsed = line_->parser.put(asio::buffer(line_->received), failure);
   line_->received.erase(0, parsed);
-  // What is left is a part of a header, of a chunk's head, or of a trailer.
+  // The rest is a part of a header, of a chunk's head, or of a trailer.
   if (line_->received.size() > kMostHeader)
     return Error{Errc::unreachable, "its answer has no end"};
   if (!failure || failure == http::error::need_more) return {};

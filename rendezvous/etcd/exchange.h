@@ -25,10 +25,10 @@ class Exchange {
  public:
   struct Options {
     Endpoint server;
-    std::optional<boost::asio::ip::address> local;  ///< where to connect from
+    std::optional<boost::asio::ip::address> local;  ///< the address to connect from
     std::shared_ptr<const TlsClient> tls;           ///< nullptr: nothing is encrypted
     std::string token;                              ///< empty: none
-    std::chrono::milliseconds limit;                ///< for all of it
+    std::chrono::milliseconds limit;                ///< the time for all of it
   };
   struct Reply {
     unsigned status;
@@ -59,7 +59,7 @@ class Exchange {
   std::shared_ptr<Line> line_;
   std::shared_ptr<char> alive_ = std::make_shared<char>();
   Done done_;
-  bool is_answered_ = false;  // with anything
+  bool is_answered_ = false;  // the server has sent bytes
   boost::asio::ip::address own_address_;
   boost::asio::steady_timer timer_;
   Dialer dialer_;

@@ -78,8 +78,8 @@ void Gateway::on_refusal(std::uint64_t number, const Refusal& refusal) {
   end(number, Error{Errc::protocol, reason});
 }
 
-/// The next server, if there is one. That each refuses ddprun is another error than that none
-/// answers.
+/// Asks the next server, if there is one. It is another error if each server refuses ddprun than if
+/// none answers.
 void Gateway::pass_over(std::uint64_t number, Error why) {
   Asked& asked = asked_.at(number);
   const size_t count = options_.servers.servers.size();
@@ -89,7 +89,7 @@ void Gateway::pass_over(std::uint64_t number, Error why) {
     why.code = asked.refused == count ? Errc::usage : Errc::unreachable;
     return end(number, std::move(why));
   }
-  // Not within a handler of the exchange that it replaces.
+  // Later: a handler of the exchange that this replaces may be running.
   asio::post(executor_, [this, number, alive = std::weak_ptr(alive_)] {
     if (!alive.expired()) try_server(number);
   });

@@ -19,7 +19,7 @@
 
 namespace ddprun::rendezvous::etcd {
 
-/// HTTP to the servers of one etcd: requests are answered by any of them. Nothing blocks.
+/// HTTP to the servers of one etcd, any of which may answer a request. Nothing blocks.
 ///
 /// Destroying it ends all requests: no hook is called any more.
 /// Thread: the executor's.
@@ -27,7 +27,7 @@ class Gateway {
  public:
   struct Options {
     Servers servers;
-    std::optional<boost::asio::ip::address> local;  ///< where to connect from
+    std::optional<boost::asio::ip::address> local;  ///< the address to connect from
   };
   using Hook = std::function<void(Result<std::string> body)>;
 
@@ -35,14 +35,14 @@ class Gateway {
   ~Gateway();
   Gateway(const Gateway&) = delete;
 
-  /// Asks one server after the other until one answers, each for at most `limit`, the one that
-  /// answered last first. What a server did not answer may have been done. `hook` gets the body of
-  /// the answer, later. Errors: unreachable (no server answered; names the last one and why),
-  /// usage (etcd, or each of its servers, refuses ddprun until somebody changes that; what to do),
-  /// protocol (etcd answered with an error).
+  /// Asks one server after the other until one answers, each for at most `limit`, beginning with
+  /// the one that answered last. A server that gave no answer may have done the request. `hook`
+  /// gets the body of the answer, later. Errors: unreachable (no server answered; names the last
+  /// one and why), usage (etcd, or each of its servers, refuses ddprun until somebody changes that;
+  /// what to do), protocol (etcd answered with an error).
   void ask(Post post, std::chrono::milliseconds limit, Hook hook);
 
-  /// This host's address as the server sees it that answered last; nullopt: none has answered.
+  /// This host's address as the last server that answered sees it; nullopt: none has answered.
   const std::optional<boost::asio::ip::address>& own_address() const { return own_address_; }
 
  private:
@@ -50,9 +50,9 @@ class Gateway {
     Post post;
     std::chrono::milliseconds limit;
     Hook hook;
-    size_t server = 0;  ///< that is asked
+    size_t server = 0;  ///< the one that is asked
     size_t tried = 0;
-    size_t refused = 0;  ///< how many of those that were tried did so, for good
+    size_t refused = 0;  ///< how many of the tried ones refused, for good
     bool login = false;  ///< it is the request for a token
     std::unique_ptr<Exchange> exchange{};
   };
@@ -67,12 +67,12 @@ class Gateway {
 
   boost::asio::any_io_executor executor_;
   Options options_;
-  size_t server_ = 0;  // that answered last
+  size_t server_ = 0;  // the last one that answered
   std::string token_;  // empty: none yet
   std::map<std::uint64_t, Asked> asked_;
   std::uint64_t last_ = 0;
   std::optional<boost::asio::ip::address> own_address_;
-  std::shared_ptr<char> alive_ = std::make_shared<char>();  // handlers that were queued look at it
+  std::shared_ptr<char> alive_ = std::make_shared<char>();  // queued handlers look at it
 };
 
 }  // namespace ddprun::rendezvous::etcd

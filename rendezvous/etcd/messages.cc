@@ -20,7 +20,7 @@ using nlohmann::json;
 
 constexpr std::string_view kDigits =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-constexpr int kMostRounds = INT_MAX / 2;  // rounds and restarts are counted on from there
+constexpr int kMostRounds = INT_MAX / 2;  // later rounds and restarts count from there
 
 std::string base64(std::string_view bytes) {
   std::string text;
@@ -36,7 +36,7 @@ std::string base64(std::string_view bytes) {
   return text;
 }
 
-/// Ends at the first character that is none of base64.
+/// Decodes up to the first character that does not belong to base64.
 std::string from_base64(std::string_view text) {
   std::string bytes;
   std::uint32_t bits = 0;
@@ -58,7 +58,7 @@ std::string text_of(const json& object, const char* name) {
   return field != object.end() && field->is_string() ? field->get<std::string>() : "";
 }
 
-/// 0 where it is left out.
+/// The number in field `name`; 0 if it is left out.
 std::int64_t number_of(const json& object, const char* name) {
   const std::string text = text_of(object, name);
   std::int64_t number = 0;
@@ -66,7 +66,7 @@ std::int64_t number_of(const json& object, const char* name) {
   return number;
 }
 
-/// An empty one where it is left out.
+/// The object in field `name`; empty if it is left out.
 const json& object_of(const json& object, const char* name) {
   static const json empty = json::object();
   const auto field = object.find(name);
@@ -202,14 +202,14 @@ Error not_json() {
   return wrong("an answer that is no JSON object");
 }
 
-/// nullopt: it is no JSON object.
+/// The object in `body`; nullopt: it is no JSON object.
 std::optional<json> parse(std::string_view body) {
   auto object = parse_bounded<json>(body);
   if (!object.is_object()) return std::nullopt;
   return std::optional<json>(std::in_place, std::move(object));
 }
 
-/// Texts of the Reply that announces the end.
+/// The text of the Reply that announces the end.
 std::string ending_text(const Ending& ending) {
   constexpr size_t kLength = 4;  // of a frame, before its body
   return encode(Reply(Notification(Closed{ending}))).substr(kLength);
@@ -249,7 +249,7 @@ Result<std::string> decode_login(std::string_view body) {
 }
 
 std::string decode_error(std::string_view body) {
-  // A body may have a second part, after the object.
+  // The body may have a second part after the object.
   const auto object = parse_bounded<json>(body.substr(0, body.find('}') + 1));
   return object.is_object() ? text_of(object, "error") : "";
 }

@@ -10,7 +10,7 @@
 #include "rendezvous/net/endpoint.h"
 
 // The requests as etcd's JSON gateway takes them (/v3, etcd 3.4 and later): keys and values in
-// base64, 64-bit numbers as texts, and what is zero or false left out. Pure.
+// base64, 64-bit numbers as texts, and zero and false values left out. Pure.
 
 namespace ddprun::rendezvous::etcd {
 
@@ -20,7 +20,7 @@ struct Post {
   std::string body;
 };
 
-/// `job` is its id; `master` the value of the key that Create makes.
+/// Makes the request. `job` is the job's id, `master` the value of the key that Create makes.
 Post encode(const Request& request, std::string_view job, std::string_view master);
 
 /// The answer to `request`. Errors: protocol.
@@ -31,10 +31,10 @@ Post encode_login(std::string_view user, std::string_view password);
 /// Errors: protocol.
 Result<std::string> decode_login(std::string_view body);
 
-/// The error in an answer other than 200; empty: none that is known.
+/// The error in an answer other than 200; empty: unknown.
 std::string decode_error(std::string_view body);
 
-/// The value of the master's key: where it is.
+/// The value of the master's key: the master's address.
 std::string encode_master(const Endpoint& master);
 /// Errors: protocol.
 Result<Endpoint> decode_master(std::string_view value);

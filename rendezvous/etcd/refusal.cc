@@ -10,13 +10,13 @@
 namespace ddprun::rendezvous::etcd {
 namespace {
 
-constexpr size_t kMostWords = 300;  // of what a server says
+constexpr size_t kMostWords = 300;  // in bytes, of a server's answer
 
 bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
-/// Etcd's words for what no other attempt changes, and what to do.
+/// Etcd's words for errors that no other attempt changes, and what to do.
 struct Lasting {
   std::string_view words;
   std::string_view advice;
@@ -28,7 +28,7 @@ constexpr std::array kLasting = std::to_array<Lasting>({
     {"authentication is not enabled", "unset DDPRUN_ETCD_USER"},
 });
 
-/// The server is no etcd, or none with this API.
+/// The refusal of a server that is no etcd, or none with this API.
 Refusal stranger(unsigned status, std::string_view body) {
   if (contains(body, "HTTP request to an HTTPS server")) {
     return {Refusal::Kind::lasting, "it speaks TLS: give --rdzv_conf protocol=https,cacert=FILE"};
@@ -37,7 +37,7 @@ Refusal stranger(unsigned status, std::string_view body) {
           "HTTP status " + std::to_string(status) + ": it does not answer as etcd 3.4 or later"};
 }
 
-/// A server that has lost the others answers with 5xx; one with too much to do with 408 or 429.
+/// A server that has lost the others answers with 5xx, an overloaded one with 408 or 429.
 bool is_about_server(unsigned status) {
   return status >= 500 || status == 408 || status == 429 || status == 499;
 }
@@ -56,7 +56,7 @@ Refusal judge_refusal(unsigned status, std::string_view body, const std::string&
     return {Refusal::Kind::lasting, subject + words + "; " + std::string(lasting->advice)};
   }
   if (is_about_server(status)) return {Refusal::Kind::server, words};
-  // It lasts for minutes, or until users are changed: then the revision of auth is too old.
+  // A token lasts for minutes, or until users are changed: then its revision of auth is too old.
   const bool is_token = status == kUnauthorized || status == kBadRequest;
   return {is_token ? Refusal::Kind::token : Refusal::Kind::request, words};
 }

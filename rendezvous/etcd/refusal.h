@@ -10,15 +10,15 @@ namespace ddprun::rendezvous::etcd {
 struct Refusal {
   enum class Kind {
     server,   ///< this server cannot answer, or is no etcd: another one may
-    token,    ///< etcd does not know the token any more: a new one may do
-    lasting,  ///< it refuses ddprun, and will until somebody changes that
+    token,    ///< etcd does not know the token any more: a new one may help
+    lasting,  ///< it refuses ddprun until somebody changes that
     request,  ///< it has refused this request
   };
   Kind kind;
-  std::string sentence;  ///< to follow the name of the server
+  std::string sentence;  ///< follows the name of the server
 };
 
-/// `user`: the one that ddprun gave; empty: none. Pure.
+/// Judges such an answer. `user`: the name that ddprun gave; empty: none. Pure.
 Refusal judge_refusal(unsigned status, std::string_view body, const std::string& user);
 
 }  // namespace ddprun::rendezvous::etcd

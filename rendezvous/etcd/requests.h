@@ -7,17 +7,17 @@
 #include <string>
 #include <variant>
 
-// Requests to etcd, and the answers. A job has two keys there: its master's, which lives as
-// long as that one's lease in etcd, and its state, which outlives it. Pure.
+// Requests to etcd, and the answers. A job has two keys there: its master's, which lives as long as
+// the master's lease in etcd, and its state, which outlives the lease. Pure.
 
 namespace ddprun::rendezvous::etcd {
 
 using LeaseId = std::int64_t;
 
-/// The revision at which the master's key was made: no two elections have the same.
+/// The revision at which the master's key was made: each election has its own.
 using Epoch = std::int64_t;
 
-/// At which a key was written last; 0: there is none.
+/// The revision at which a key was written last; 0: there is none.
 using Revision = std::int64_t;
 
 namespace request {
@@ -32,12 +32,12 @@ struct Grant {
 struct Create {
   LeaseId lease;
 };
-/// The lease lasts its whole time again.
+/// Let the lease last its whole time again.
 struct Renew {
   LeaseId lease;
 };
 /// Write the state of the job, with this lease, if the master's key is the one of `epoch` and the
-/// state was written last at revision `after`: so a request that was delayed undoes nothing.
+/// state was last written at revision `after`: so a delayed request undoes nothing.
 struct Record {
   Epoch epoch;
   Revision after;
@@ -58,7 +58,7 @@ using Request = std::variant<request::Look, request::Grant, request::Create, req
 struct Holder {
   LeaseId lease = 0;
   Epoch epoch = 0;
-  std::string value;  ///< where that master is
+  std::string value;  ///< the master's address
 };
 
 /// The state's key.
@@ -70,7 +70,7 @@ struct Recorded {
 
 namespace answer {
 
-/// To Look, and to a Create or Record that had no effect.
+/// The answer to Look, and to a Create or Record that had no effect.
 struct Seen {
   std::optional<Holder> master;
   std::optional<Recorded> state;
@@ -84,7 +84,7 @@ struct Created {
   std::optional<Recorded> state;
 };
 struct Renewed {
-  std::chrono::seconds ttl;  ///< 0: there is no such lease any more
+  std::chrono::seconds ttl;  ///< 0: the lease is over
 };
 struct Written {
   Revision revision;

@@ -10,10 +10,10 @@
 
 namespace ddprun::rendezvous::etcd {
 
-/// An etcd, and the user that it knows ddprun as.
+/// An etcd, and ddprun's user there.
 struct Servers {
   std::vector<Endpoint> servers;  ///< at least one; any of them answers
-  std::string user;               ///< empty: it asks for none
+  std::string user;               ///< empty: etcd needs none
   std::string password;
   std::shared_ptr<const TlsClient> tls{};  ///< nullptr: nothing is encrypted
 

@@ -16,13 +16,13 @@ std::string option(const char* key, const std::string& file) {
   return "--rdzv_conf " + std::string(key) + "=" + file;
 }
 
-/// OpenSSL's last words about a file.
+/// OpenSSL's last error about a file, in words.
 std::string why(const OpenSsl& ssl) {
   const char* reason = ssl.ERR_reason_error_string(ssl.ERR_peek_last_error());
   return reason == nullptr ? "" : " (" + std::string(reason) + ")";
 }
 
-/// OpenSSL has no words for what the system refuses.
+/// Reports errors of the system, for which OpenSSL has no words.
 Result<> check_readable(const char* key, const std::string& file) {
   const int opened = open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (opened < 0) return Error{Errc::usage, os_error(option(key, file), errno).message};
@@ -30,7 +30,7 @@ Result<> check_readable(const char* key, const std::string& file) {
   return {};
 }
 
-/// OpenSSL would ask for the password of a key at the terminal.
+/// Gives no password: OpenSSL would ask for a key's password at the terminal.
 int no_password(char*, int, int, void*) {
   return -1;
 }
@@ -60,7 +60,7 @@ Result<> load_identity(const OpenSsl& ssl, SSL_CTX* context, const TlsFiles& fil
                                 files.certificate + why(ssl)};
 }
 
-/// The fault of a server's certificate, for which OpenSSL has the number.
+/// The fault of a server's certificate, by OpenSSL's number.
 std::string distrust(const OpenSsl& ssl, long verdict, const std::string& host) {
   switch (verdict) {
     case X509_V_ERR_HOSTNAME_MISMATCH:
@@ -112,7 +112,7 @@ bool is_about_certificate(int alert) {
   }
 }
 
-/// The server asks for a certificate of this client.
+/// OpenSSL calls this when the server asks for a certificate of this client.
 int note_question(SSL* line, void*) {
   *static_cast<bool*>((*OpenSsl::load())->SSL_get_ex_data(line, 0)) = true;
   return 1;
@@ -168,7 +168,7 @@ struct TlsChannel::Session {
     ssl.SSL_set_bio(line, in, out);
     ssl.SSL_set_ex_data(line, 0, &asked_for_certificate);
   }
-  ~Session() { ssl.SSL_free(line); }  // and what it reads from and writes to
+  ~Session() { ssl.SSL_free(line); }  // frees in and out, too
   Session(const Session&) = delete;
 
   const OpenSsl& ssl;
@@ -187,7 +187,7 @@ TlsChannel::TlsChannel(std::shared_ptr<const TlsClient> client, const std::strin
   SSL* const line = session_->line;
   ssl.SSL_set_verify(line, SSL_VERIFY_PEER, nullptr);
   if (ssl.SSL_set1_host(line, host_.c_str()) != 1) throw std::bad_alloc();
-  // To a server with several certificates. An address is none of the names of TLS.
+  // A server with several certificates needs the name. In TLS an address is no name.
   const bool is_address = host_.find(':') != std::string::npos ||
                           host_.find_first_not_of("0123456789.") == std::string::npos;
   if (!is_address) {
@@ -207,7 +207,7 @@ Result<> TlsChannel::receive(std::string_view records) {
   int size = 0;
   while ((size = ssl.SSL_read(session_->line, buffer.data(), buffer.size())) > 0) {
     received_.append(buffer.data(), static_cast<std::size_t>(size));
-    session_->asked_for_certificate = false;  // it has got an answer
+    session_->asked_for_certificate = false;  // the server has accepted the answer
   }
   const int state = ssl.SSL_get_error(session_->line, size);
   ended_ = state == SSL_ERROR_ZERO_RETURN;
@@ -221,7 +221,7 @@ void TlsChannel::send(std::string_view bytes) {
   advance();
 }
 
-/// Into memory, so all of it is written, or nothing.
+/// Encrypts `unsent_` into memory, so all of it is written, or nothing.
 void TlsChannel::advance() {
   if (unsent_.empty() || session_->ssl.SSL_is_init_finished(session_->line) != 1) return;
   session_->ssl.SSL_write(session_->line, unsent_.data(), static_cast<int>(unsent_.size()));

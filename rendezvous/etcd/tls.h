@@ -12,16 +12,16 @@ namespace ddprun::rendezvous::etcd {
 
 /// PEM files: the trusted authorities, and ddprun's own certificate and key.
 struct TlsFiles {
-  std::string authority;  ///< certificates that have signed those of etcd's servers
+  std::string authority;  ///< certificates that signed the servers' certificates
   std::string
       certificate;  ///< of this client, with those between it and its authority; empty: none
   std::string key;  ///< of that certificate; empty: none
 };
 
-/// Shared by all encrypted connections to etcd.
+/// The settings of all encrypted connections to etcd.
 class TlsClient {
  public:
-  /// Reads the files, once. Errors: usage (OpenSSL is missing, or one of the files is of no use:
+  /// Reads the files, once. Errors: usage (OpenSSL is missing, or one of the files is unusable:
   /// names its key of --rdzv_conf).
   static Result<std::shared_ptr<const TlsClient>> load(const TlsFiles& files);
 
@@ -38,20 +38,20 @@ class TlsClient {
 };
 
 /// This end of an encrypted connection to one of etcd's servers: turns bytes into records and back,
-/// and knows no socket. Nothing is sent to a server before its certificate is found to be that of
-/// `host`, a name or an address.
+/// and knows no socket. Sends nothing to a server before it has found that the certificate is that
+/// of `host`, a name or an address.
 class TlsChannel {
  public:
   TlsChannel(std::shared_ptr<const TlsClient> client, const std::string& host);
   ~TlsChannel();
   TlsChannel(const TlsChannel&) = delete;
 
-  /// Takes bytes of the server. After an error there may be a last output, and nothing follows.
-  /// Errors: usage (this side or that one does not trust the other: why, and what to do),
-  /// unreachable (bytes were changed on their way).
+  /// Takes bytes of the server. After an error there may be a last output, and nothing else.
+  /// Errors: usage (one side does not trust the other: why, and what to do), unreachable (bytes
+  /// were changed on their way).
   Result<> receive(std::string_view records);
 
-  /// Encrypts `bytes`. They are kept until the server is trusted.
+  /// Encrypts `bytes`, and keeps them until the server is trusted.
   void send(std::string_view bytes);
 
   /// The bytes to send to the server; empty: none.
@@ -60,11 +60,11 @@ class TlsChannel {
   /// The bytes that the server sent, decrypted.
   std::string take_received() { return std::exchange(received_, {}); }
 
-  /// The error when the connection is lost for `reason`: a server that refuses this client's
-  /// certificate may close it before its words arrive.
+  /// The error if the connection is lost for `reason`: a server that refuses this client's
+  /// certificate may close the connection before its reason arrives.
   Error lost(const std::string& reason) const;
 
-  /// The server has said that it sends no more: what was received is all of it.
+  /// The server has ended its data: all of it was received.
   bool is_ended() const { return ended_; }
 
  private:
