@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Differences where etcd elects the master.
+// Tests how rounds and sessions differ if etcd elects the master.
 #include <algorithm>
 
 #include "rendezvous/session/server_sessions.h"
@@ -21,7 +21,7 @@ Round elected(JobState state, int nodes = 2, int restarts = 3) {
   return Round(spec, 12s, "this", std::move(state));
 }
 
-/// Of a round with nodes 0 to 2, whose master was on node 0.
+/// The join of a node from a round with nodes 0 to 2, whose master was on node 0.
 JoinRequest from_earlier(int node_rank) {
   JoinRequest request;
   request.last_round = 4;
@@ -47,7 +47,7 @@ int count(const Notifications& notifications) {
                     [](const auto& one) { return std::holds_alternative<T>(one.second); }));
 }
 
-TEST_CASE("new nodes alone go on with the numbers of rounds and restarts that were left") {
+TEST_CASE("new nodes alone continue the recorded numbers of rounds and restarts") {
   Round round = elected({4, 2, {}});
   round.join(1, {}, kNow);
   round.join(2, {}, kNow);
@@ -59,8 +59,7 @@ TEST_CASE("new nodes alone go on with the numbers of rounds and restarts that we
   CHECK(round.state().round == 5);
 }
 
-TEST_CASE(
-    "new nodes begin no round while nodes of the last one may run workers that have not come") {
+TEST_CASE("new nodes begin no round while missing nodes of the last one may run workers") {
   Round round = elected({4, 0, {}});
   for (const NodeId node : {1, 2, 3}) CHECK(count<Ready>(round.join(node, {}, kNow)) == 0);
   CHECK(round.waiting_for() ==
@@ -76,7 +75,7 @@ TEST_CASE("the first master of a job has no round to wait for") {
   CHECK(count<Ready>(round.join(3, {}, kNow)) == 3);
 }
 
-TEST_CASE("a node of another master makes new nodes wait until a member tells of its round") {
+TEST_CASE("a node of another master makes new nodes wait until a member reports its round") {
   Round round = elected({});
   round.had_another_master(4, kNow);
   CHECK(count<Ready>(round.join(1, {}, kNow)) == 0);
@@ -88,13 +87,13 @@ TEST_CASE("a node of another master makes new nodes wait until a member tells of
     CHECK(round.deadline() == kNow + 12s);
     CHECK(count<Ready>(round.tick(kNow + 12s)) == 3);
   }
-  SECTION("and until all of that round have ended") {
+  SECTION("and until all nodes of that round have joined") {
     CHECK(count<Ready>(round.join(4, from_earlier(1), kNow)) == 0);
     CHECK(count<Ready>(round.join(5, from_earlier(2), kNow)) == 3);
   }
 }
 
-TEST_CASE("a node of another master may have workers until it joins, whatever the others tell") {
+TEST_CASE("a node of another master may have workers until it joins, whatever the others report") {
   Round round = elected({});
   round.had_another_master(4, kNow);
   round.had_another_master(6, kNow);
@@ -103,13 +102,12 @@ TEST_CASE("a node of another master may have workers until it joins, whatever th
   SECTION("or for a lease") {
     CHECK(count<Ready>(round.tick(kNow + 12s)) == 2);
   }
-  SECTION("of which it may have been no member") {
+  SECTION("even if it was no member of that round") {
     CHECK(count<Ready>(round.join(6, {}, kNow)) == 3);
   }
 }
 
-TEST_CASE(
-    "a node of another master that comes when new nodes run is waited for by the next round") {
+TEST_CASE("the next round waits for a node of another master that comes when new nodes run") {
   Round round = elected({});
   for (const NodeId node : {1, 2}) round.join(node, {}, kNow);
   CHECK(count<Ready>(round.tick(kNow + 1s)) == 2);
@@ -139,7 +137,7 @@ TEST_CASE("a worker that failed when the master was lost costs no restart") {
   CHECK(round.restarts() == 0);
 }
 
-TEST_CASE("the node of the master before does not stand for another one that may run workers") {
+TEST_CASE("the old master's node does not stand for another one that may run workers") {
   Round round = elected({4, 0, {}});
   round.join(1, from_earlier(0), kNow);
   CHECK(count<Ready>(round.join(2, from_earlier(1), kNow)) == 0);
@@ -147,7 +145,7 @@ TEST_CASE("the node of the master before does not stand for another one that may
   CHECK(count<Ready>(round.tick(kNow + 12s)) == 2);
 }
 
-/// Two nodes, "a" on line 1 and "b" on line 2, of which "a" is the master's.
+/// Two nodes, "a" on line 1 and "b" on line 2; "a" is the master's node.
 struct Sessions {
   ServerSessions sessions{options()};
   ServerActions last;
@@ -203,7 +201,7 @@ TEST_CASE("a round is recorded before a node is notified") {
   CHECK(job.recorded()->round == 0);
   CHECK(job.told<Ready>().empty());
   job.say(2, Heartbeat{});
-  CHECK(job.last.size() == 1);  // answered meanwhile
+  CHECK(job.last.size() == 1);  // the heartbeat is answered
   job.last = job.sessions.recorded();
   REQUIRE(job.told<Ready>().size() == 2);
   const Layout& first = job.told<Ready>()[0]->layout;
@@ -221,7 +219,7 @@ TEST_CASE("the node whose worker hosts the store may be lost while the round is 
   CHECK(job.told<Broken>().size() == 1);
 }
 
-TEST_CASE("what follows while a round is recorded comes after it") {
+TEST_CASE("news that come while a round is recorded follow it") {
   Sessions job;
   job.say(2, message::Leave{});
   CHECK(job.told<Broken>().empty());

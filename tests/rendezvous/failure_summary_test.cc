@@ -18,7 +18,7 @@ WorkerExits stopped(std::vector<int> ranks, const std::string& signal, double se
   return worker_exits;
 }
 
-TEST_CASE("the summary is empty where there are no other workers") {
+TEST_CASE("the summary is empty if there are no other workers") {
   FailureSummary summary;
   CHECK(summary.text(0) == "");
   summary.add({});
@@ -45,7 +45,7 @@ TEST_CASE("the workers of all nodes share a line for each way they ended") {
       "ranks 0, 1, 3, 4 were stopped by ddprun (SIGTERM, gone after 30 s; rank 3 needed SIGKILL)");
 }
 
-TEST_CASE("one worker alone has the singular, and SIGKILL needs no second one") {
+TEST_CASE("a single stopped worker is in the singular, and SIGKILL is named once") {
   FailureSummary summary;
   WorkerExits a = stopped({0}, "SIGKILL", 0.003);
   a.killed = {0};
@@ -53,7 +53,7 @@ TEST_CASE("one worker alone has the singular, and SIGKILL needs no second one") 
   CHECK(summary.text(1) == "rank 0 was stopped by ddprun (SIGKILL, gone after 3 ms)");
 }
 
-TEST_CASE("nodes that stop their workers by other signals have a line each") {
+TEST_CASE("each signal that stopped workers has a line") {
   FailureSummary summary;
   summary.add(stopped({0, 1}, "SIGTERM", 0.5));
   summary.add(stopped({2}, "SIGKILL", 0.001));

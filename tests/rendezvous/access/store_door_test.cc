@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which connections the store accepts: by real sockets, and processes of another user where the
-// tests run as root.
+// Tests which connections the store accepts, with real sockets, and with processes of another user
+// if the tests run as root.
 #include <arpa/inet.h>
 #include <csignal>
 #include <functional>
@@ -99,7 +99,7 @@ asio::ip::tcp::socket socket_at(World& world, const char* address) {
   return socket;
 }
 
-/// As the kernel tells it, of a process that is not ours.
+/// A socket of another user, as the kernel reports it.
 asio::ip::tcp::socket socket_of_other_user(World& world, const char* address) {
   asio::ip::tcp::socket socket = socket_at(world, address);
   REQUIRE(fchown(socket.native_handle(), kOtherUser, kOtherUser) == 0);
@@ -151,14 +151,14 @@ TEST_CASE("one node: another user's request does nothing if its connection is cl
   CHECK(count(world) == 2);
 }
 
-TEST_CASE("several nodes without a secret: the store is for whoever reaches it") {
+TEST_CASE("several nodes without a secret: everyone who reaches the store may use it") {
   World world(nodes(2, 2));
   if (!are_root("a stranger at the store")) return;
   Stranger stranger(world, "127.0.0.2", kCount);
   CHECK(end_of(world, stranger) == Stranger::End::reply);
 }
 
-TEST_CASE("with a secret a node is asked for the connections from its address") {
+TEST_CASE("with a secret the master asks a node about connections from its address") {
   ConfirmingWorld world;
   CHECK(count(world) == 1);
   if (!are_root("a node's connections")) return;
@@ -188,7 +188,7 @@ TEST_CASE("with a secret a node is asked for the connections from its address") 
   CHECK(count(world) == 4);
 }
 
-TEST_CASE("with a secret a node is asked for the connections from an address that it tells") {
+TEST_CASE("with a secret the master asks a node about connections from addresses that it reports") {
   ConfirmingWorld world;
   if (!are_root("a node's connections")) return;
   Peer agent(world, socket_at(world, "127.0.0.2"));
@@ -204,7 +204,7 @@ TEST_CASE("with a secret a node is asked for the connections from an address tha
   CHECK(end_of(world, worker) == Stranger::End::reply);
 }
 
-TEST_CASE("with a secret a node that reconnects is asked again") {
+TEST_CASE("with a secret the master asks a reconnected node again") {
   ConfirmingWorld world;
   if (!are_root("a node's connections")) return;
   auto agent = std::make_unique<Peer>(world, socket_at(world, "127.0.0.2"));
@@ -268,7 +268,7 @@ TEST_CASE("with a secret a round begins without connections that waited before i
   CHECK(count(world) == 1);
 }
 
-TEST_CASE("an agent tells which connections are its user's") {
+TEST_CASE("an agent reports which connections are its user's") {
   World world;
   ListenSocket master(world);
   Member member(world, "a", master.endpoint());

@@ -17,7 +17,7 @@ SocketEnds ends(const std::string& from, std::uint16_t port = 40'000) {
   return {from, port, "10.0.0.1", 29'500};
 }
 
-/// A gate, and what it does in words.
+/// A gate whose actions are given in words.
 struct Gate {
   StoreGate gate{30s};
   StoreGate::Time now{};
@@ -58,7 +58,7 @@ struct Gate {
   }
 };
 
-/// That malloc has given out; of a sanitizer's own nothing is known.
+/// The bytes that malloc has given out; a sanitizer's malloc does not count them.
 std::size_t allocated() {
   const auto all = mallinfo2();
   return all.uordblks + all.hblkhd;
@@ -76,7 +76,7 @@ TEST_CASE("one node lets in its own user") {
   CHECK(entry(StoreGuests::own_user, false, Kind::none) == Entry::admit);
 }
 
-TEST_CASE("several nodes with a secret ask those at the connection's address") {
+TEST_CASE("several nodes with a secret: the nodes at the connection's address are asked") {
   const auto with_secret = [](bool is_from_here, Kind owner) {
     return entry(StoreGuests::nodes_only, is_from_here, owner);
   };
@@ -88,7 +88,7 @@ TEST_CASE("several nodes with a secret ask those at the connection's address") {
   CHECK(entry(StoreGuests::everyone, false, Kind::foreign) == Entry::admit);
 }
 
-TEST_CASE("a connection is let in when the node at its address says that it is its user's") {
+TEST_CASE("a connection is let in if the node at its address confirms it") {
   Gate gate;
   CHECK(gate.opened(1, "10.0.0.2").empty());
   CHECK(gate.arrived(7, "10.0.0.2") == "ask line 1: 7. ");
@@ -99,7 +99,7 @@ TEST_CASE("a connection is let in when the node at its address says that it is i
   CHECK(gate.arrived(9, "10.0.0.3") == "refuse 9: no node of the job is at that address. ");
 }
 
-TEST_CASE("connections that come while a question is open are one question") {
+TEST_CASE("connections that come while a question is open share the next question") {
   Gate gate;
   gate.opened(1, "10.0.0.2");
   CHECK(gate.arrived(1, "10.0.0.2") == "ask line 1: 1. ");
@@ -125,7 +125,7 @@ TEST_CASE("a question has a limited length") {
   CHECK(std::get<StoreGate::Ask>(third.back()).connections.size() == 1);
 }
 
-TEST_CASE("of several nodes at one address one has to confirm, and all have to deny") {
+TEST_CASE("one of several nodes at an address can admit a connection, and only all can refuse it") {
   Gate gate;
   gate.opened(1, "10.0.0.2");
   gate.opened(2, "10.0.0.2");
@@ -137,7 +137,7 @@ TEST_CASE("of several nodes at one address one has to confirm, and all have to d
   CHECK(gate.answered(1, {true}).empty());
 }
 
-TEST_CASE("an answer of another length denies, and one without a question is nothing") {
+TEST_CASE("an answer of another length denies, and an unasked one is ignored") {
   Gate gate;
   gate.opened(1, "10.0.0.2");
   CHECK(gate.answered(1, {true}).empty());
@@ -147,7 +147,7 @@ TEST_CASE("an answer of another length denies, and one without a question is not
         "refuse 7: no process of the job's user there has this connection. ");
 }
 
-TEST_CASE("a node whose line is lost is waited for, and asked again") {
+TEST_CASE("the gate waits for a node whose line is lost, and asks it again") {
   Gate gate;
   gate.opened(1, "10.0.0.2");
   gate.arrived(7, "10.0.0.2");
@@ -160,7 +160,7 @@ TEST_CASE("a node whose line is lost is waited for, and asked again") {
   CHECK_FALSE(gate.gate.deadline());
 }
 
-TEST_CASE("a node that does not come back is not waited for any longer") {
+TEST_CASE("the gate stops waiting for a node that does not come back") {
   Gate gate;
   gate.opened(1, "10.0.0.2");
   gate.arrived(7, "10.0.0.2");
@@ -181,7 +181,7 @@ TEST_CASE("another node at the address cannot deny for one whose line is lost") 
   CHECK(gate.answered(3, {true}) == "admit 7. ");
 }
 
-TEST_CASE("those that come and go while a node owes an answer take no memory") {
+TEST_CASE("connections that come and go while a node owes an answer take no memory") {
   Gate gate;
   gate.opened(1, "10.0.0.2");
   CHECK(gate.arrived(1, "10.0.0.2") == "ask line 1: 1. ");
@@ -194,7 +194,7 @@ TEST_CASE("those that come and go while a node owes an answer take no memory") {
   CHECK(gate.answered(1, {true}) == "admit 1. ");
 }
 
-TEST_CASE("what was closed or cleared while it waited is forgotten") {
+TEST_CASE("connections that are closed or cleared while they wait are forgotten") {
   Gate gate;
   gate.opened(1, "10.0.0.2");
   gate.arrived(7, "10.0.0.2");
@@ -207,7 +207,7 @@ TEST_CASE("what was closed or cleared while it waited is forgotten") {
   CHECK(gate.after(30s).empty());
 }
 
-TEST_CASE("a node is asked about all addresses that it tells, once") {
+TEST_CASE("a node is asked once about connections from all addresses that it reports") {
   Gate gate;
   gate.opened(1, "10.0.0.2", {"10.0.0.2", "10.1.0.2", "10.1.0.2", "fe80::2"});
   CHECK(gate.arrived(7, "10.0.0.2") == "ask line 1: 7. ");
@@ -220,7 +220,7 @@ TEST_CASE("a node is asked about all addresses that it tells, once") {
   CHECK(gate.arrived(10, "10.1.0.3") == "refuse 10: no node of the job is at that address. ");
 }
 
-TEST_CASE("a node that tells another one's address changes nothing for that one's workers") {
+TEST_CASE("a node that reports another node's address changes nothing for that node's workers") {
   Gate gate;
   gate.opened(1, "10.0.0.2", {});
   gate.opened(2, "10.0.0.3", {"10.0.0.2"});
@@ -228,11 +228,10 @@ TEST_CASE("a node that tells another one's address changes nothing for that one'
   CHECK(gate.answered(2, {false}).empty());
   CHECK(gate.answered(1, {true}) == "admit 7. ");
   CHECK(gate.arrived(8, "10.0.0.2") == "ask line 1: 8. ask line 2: 8. ");
-  CHECK(gate.answered(1, {true}) == "admit 8. ");  // whether line 2 ever answers or not
+  CHECK(gate.answered(1, {true}) == "admit 8. ");  // line 2 need not answer
 }
 
-TEST_CASE(
-    "of the many nodes that tell one address some are asked, and each that has it as its own") {
+TEST_CASE("if many nodes report one address, some are asked, and each node that connects from it") {
   Gate gate;
   constexpr ConnectionId kNodes = 3 * StoreGate::kMostTold;
   for (ConnectionId line = 1; line <= kNodes; ++line) {
@@ -244,8 +243,7 @@ TEST_CASE(
   CHECK(std::get<StoreGate::Ask>(asked.front()).line == kNodes + 1);
 }
 
-TEST_CASE(
-    "a connection that waits for a node is asked about when one that tells its address comes") {
+TEST_CASE("a waiting connection is asked about when a node that reports its address comes") {
   Gate gate;
   gate.opened(1, "10.0.0.2", {"10.1.0.2"});
   gate.closed(1);
@@ -266,7 +264,7 @@ TEST_CASE("a node that is back is not taken for another one behind the same addr
   CHECK(gate.opened(4, "10.0.0.2", {"192.168.0.1"}) == "ask line 4: 7. ");
 }
 
-TEST_CASE("when a node is not back in time those at all of its addresses are refused") {
+TEST_CASE("if a node is not back in time, connections from all its addresses are refused") {
   Gate gate;
   gate.opened(1, "10.0.0.2", {"10.1.0.2"});
   gate.closed(1);

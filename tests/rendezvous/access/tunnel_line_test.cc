@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one end of a tunnel may send, and what it takes.
+// Tests the frames that one end of a tunnel sends and takes.
 #include "rendezvous/access/tunnel_line.h"
 
 #include <memory>
@@ -51,7 +51,7 @@ std::string read_from(stream_protocol::socket& socket) {
   return received;
 }
 
-/// As long as something happens by itself.
+/// Runs handlers until none is ready.
 void settle(asio::io_context& io) {
   while (io.poll() > 0) io.restart();
 }
@@ -77,7 +77,7 @@ struct Tunnel : World {
     return StreamSocket(std::move(ours));
   }
 
-  /// A worker that says `begin`, once the store has it.
+  /// A worker that sends `begin`; returns when the store has it.
   stream_protocol::socket connect(const std::string& begin) {
     auto [ours, theirs] = pair_of(io);
     store.reset();
@@ -93,7 +93,7 @@ struct Tunnel : World {
   bool refuses = false;
 };
 
-/// The end of a line on which the test itself speaks.
+/// One end of a line whose other end is the test itself.
 struct RawEnd : World {
   explicit RawEnd(bool may_open) {
     auto [ours, theirs] = pair_of(io);
@@ -112,7 +112,7 @@ struct RawEnd : World {
     line = std::make_unique<TunnelLine>(std::move(ours), "", nullptr, std::move(hooks));
   }
 
-  /// As far as the other end takes it before it closes the line.
+  /// Sends `frames` until the other end has taken all, or has closed the line.
   void say(std::string frames) {
     until([&] {
       boost::system::error_code full;
@@ -211,7 +211,7 @@ TEST_CASE("tunnel: a connection that cannot be opened is closed") {
   CHECK(tunnel.agent->count() == 0);
 }
 
-TEST_CASE("tunnel: one that is not read holds up no other, and is bounded") {
+TEST_CASE("tunnel: a connection that is not read holds up no other, and is bounded") {
   Tunnel tunnel;
   auto stuck = tunnel.connect("stuck");
   auto stuck_store = std::move(*tunnel.store);
@@ -220,7 +220,7 @@ TEST_CASE("tunnel: one that is not read holds up no other, and is bounded") {
   stuck.non_blocking(true);
   auto other = tunnel.connect("other");
   auto other_store = std::move(*tunnel.store);
-  while (taken != last) {  // until nothing more is taken while the other one has an answer
+  while (taken != last) {  // until no more is taken while the other one is answered
     last = taken;
     boost::system::error_code full;
     taken += stuck.write_some(asio::buffer(much), full);
@@ -280,7 +280,7 @@ TEST_CASE("tunnel: an end that breaks the rules is disconnected") {
     line.say(frames);
     CHECK(tests::contains(line.reason(), "were sent at once"));
   }
-  SECTION("a confirmation of what was never sent") {
+  SECTION("a confirmation of bytes that were never sent") {
     RawEnd line(true);
     line.say(encode({1, FrameKind::open, "x"}) + encode({1, FrameKind::taken, {}, 1}));
     CHECK(tests::contains(line.reason(), "are confirmed"));
@@ -307,7 +307,7 @@ TEST_CASE("tunnel: an end that breaks the rules is disconnected") {
   }
 }
 
-TEST_CASE("tunnel: frames of a connection that is closed at this end are left out") {
+TEST_CASE("tunnel: frames of a connection that is closed at this end are ignored") {
   RawEnd line(true);
   line.say(encode({9, FrameKind::data, "late"}) + encode({9, FrameKind::taken, {}, 5}) +
            encode({9, FrameKind::close}) + encode({10, FrameKind::open, "x"}));

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Workers that reach the store through their node's agent: the whole way from a worker's socket to
-// the master's store.
+// Tests the whole way from a worker's socket through its node's agent to the master's store.
 #include <memory>
 #include <string>
 #include <utility>
@@ -52,14 +51,14 @@ struct TunnelWorld : World {
     return std::make_unique<Peer>(*this, std::move(socket));
   }
 
-  /// The store's answer to `request`, when so much has come.
+  /// The store's answer to `request`, when `size` bytes have come.
   std::string reply(Peer& worker, const std::string& request, std::size_t size) {
     worker.send(request);
     until([&] { return worker.received.size() >= size || worker.closed; });
     return std::exchange(worker.received, {});
   }
 
-  /// The same of a worker that writes and reads as it can: for more than the kernel holds.
+  /// The same for more bytes than the kernel holds: writes and reads as much as it can.
   std::string reply_to_large(std::string request, std::size_t size) {
     asio::ip::tcp::socket socket(io);
     socket.connect({asio::ip::address_v4::loopback(), entrance->address().port});
@@ -84,7 +83,7 @@ const std::string kAsk = bytes::kHello + bytes::add("count", 1);
 
 }  // namespace
 
-TEST_CASE("tunnel: workers use the store through it, and nobody uses it otherwise") {
+TEST_CASE("tunnel: only workers that come through it can use the store") {
   TunnelWorld world;
   world.start_server(nodes(2, 2));
   world.open(world.endpoint());
@@ -124,7 +123,7 @@ TEST_CASE("tunnel: a client that breaks the store's protocol is closed") {
   world.until([&] { return wrong->closed; });
 }
 
-TEST_CASE("tunnel: when it breaks its clients are closed, and the next get a new one") {
+TEST_CASE("tunnel: if it breaks, its clients are closed, and the next ones get a new tunnel") {
   TunnelWorld world;
   world.start_server(nodes(2, 2));
   Network network(world);
@@ -138,7 +137,7 @@ TEST_CASE("tunnel: when it breaks its clients are closed, and the next get a new
   CHECK(network.connections() == 2);
 }
 
-TEST_CASE("tunnel: a worker that comes before the master is there waits") {
+TEST_CASE("tunnel: a worker that comes before the master waits") {
   TunnelWorld world;
   world.start_server(nodes(2, 2));
   const Endpoint master = world.endpoint();
@@ -171,7 +170,7 @@ TEST_CASE("tunnel: workers that come while the master is dialed wait for that at
   CHECK(world.dials == 1);
 }
 
-TEST_CASE("tunnel: one that breaks before it is proven costs no worker its connection") {
+TEST_CASE("tunnel: a break before the proof costs no worker its connection") {
   TunnelWorld world;
   world.start_server(nodes(2, 2));
   asio::ip::tcp::acceptor busy(world.io, {asio::ip::address_v4::loopback(), 0});
@@ -184,7 +183,7 @@ TEST_CASE("tunnel: one that breaks before it is proven costs no worker its conne
   CHECK(!worker->closed);
 }
 
-TEST_CASE("tunnel: a new round closes what the one before left, and has one of its own") {
+TEST_CASE("tunnel: a new round closes the old connections and has its own tunnel") {
   TunnelWorld world;
   world.start_server(nodes(2, 2));
   Network network(world);

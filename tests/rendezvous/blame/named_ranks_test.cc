@@ -30,14 +30,14 @@ Failure failure_on_first(const std::string& exception) {
 
 }  // namespace
 
-TEST_CASE("named ranks: those on other hosts, once each") {
+TEST_CASE("named ranks: each rank on another host is listed once") {
   const Failure failure = failure_on_first(
       "rank 0 is at #2 all_reduce, but rank 3 is at #2 barrier (rank 3; Frank 2; local_rank 2)");
   CHECK(named_ranks_text(failure, pairs_of_ranks(2)) == "rank 3 is on host gpu-02");
   CHECK(named_ranks_text(failure, pairs_of_ranks(1)).empty());
 }
 
-TEST_CASE("named ranks: the last words count where there is no exception") {
+TEST_CASE("named ranks: the end of stderr counts if there is no exception") {
   Failure failure = failure_on_first("");
   failure.stderr_tail = "lost rank 2\n";
   CHECK(named_ranks_text(failure, pairs_of_ranks(2)) == "rank 2 is on host gpu-02");
@@ -68,7 +68,7 @@ TEST_CASE("named ranks: the fewer ranks at another call are the likely cause") {
         "at #2 "
         "barrier");
   const std::string nobody;
-  // As many on each side, three sides, other words, or a rank that there is not.
+  // Equal sides, three sides, other words, or an unknown rank.
   CHECK(told("rank 1 timed out: ranks 2-3 are at #2 barrier, the others at #3 barrier") == nobody);
   CHECK(told("rank 1 timed out: rank 3 is at #2 barrier, rank 4 at #1 x, the others at #3 x") ==
         nobody);
@@ -81,7 +81,7 @@ TEST_CASE("named ranks: the fewer ranks at another call are the likely cause") {
   CHECK(told("") == nobody);
 }
 
-TEST_CASE("named ranks: the first three, and no number that is none") {
+TEST_CASE("named ranks: at most three valid ranks are listed") {
   CHECK(
       named_ranks_text(failure_on_first("rank 99999999999, rank x, rank 2, rank 4, rank 6, rank 8"),
                        pairs_of_ranks(5)) ==

@@ -81,7 +81,7 @@ class StallJob {
   ServerSessions sessions_;
 };
 
-TEST_CASE("a round hangs when all its nodes say so, which all are told once") {
+TEST_CASE("a round hangs when all its nodes report it, and all get one message") {
   StallJob job(3);
   CHECK(job.quiet(1).empty());
   CHECK(job.quiet(2, Kind::elsewhere).empty());
@@ -98,7 +98,7 @@ TEST_CASE("a round hangs when all its nodes say so, which all are told once") {
   CHECK(job.sessions().round().phase() == Round::Phase::active);
 }
 
-TEST_CASE("a node that goes on ends the hang, and the next one is told again") {
+TEST_CASE("a node's progress ends the hang, and the next hang is reported again") {
   StallJob job(2);
   job.quiet(1);
   CHECK(job.goes_on(1).empty());
@@ -111,7 +111,7 @@ TEST_CASE("a node that goes on ends the hang, and the next one is told again") {
   CHECK(job.quiet(2).size() == 1);
 }
 
-TEST_CASE("nodes whose workers have ended with 0 are not waited for") {
+TEST_CASE("a hang does not wait for nodes whose workers have ended with 0") {
   StallJob job(3);
   job.quiet(1);
   job.quiet(2);
@@ -130,7 +130,7 @@ TEST_CASE("a node whose workers have ended with 0 is no cause of the hang, where
   CHECK(contains(std::get<Stalled>(told[0]).text, "no rank differs"));
 }
 
-TEST_CASE("with --hang_timeout the round has failed, by the rank that the others wait for") {
+TEST_CASE("with --hang_timeout a hang is the failure of the rank that the others wait for") {
   StallJob job(3, 10min);
   job.quiet(1);
   job.quiet(2, Kind::elsewhere);
@@ -155,7 +155,7 @@ TEST_CASE("with --hang_timeout the round has failed, by the rank that the others
   CHECK(std::get<Broken>(again[0]).root_cause->rank == 0);  // none differs
 }
 
-TEST_CASE("where a node has no line its loss comes first") {
+TEST_CASE("the loss of a node without a line comes before the hang") {
   StallJob job(2, 10min);
   job.quiet(2);
   job.sessions().lost(2, kStart);
@@ -166,7 +166,7 @@ TEST_CASE("where a node has no line its loss comes first") {
   CHECK_FALSE(std::get<Broken>(told[0]).root_cause);
 }
 
-TEST_CASE("a hang that is over while a node has no line fails nothing when that is back") {
+TEST_CASE("a hang that ends while a node has no line fails nothing when the node is back") {
   StallJob job(3, 10min);
   job.quiet(1);
   job.quiet(2);
@@ -182,7 +182,7 @@ TEST_CASE("a hang that is over while a node has no line fails nothing when that 
   CHECK(job.sessions().round().phase() == Round::Phase::active);
 }
 
-TEST_CASE("what a node says of ranks of others, or of another round, is left out") {
+TEST_CASE("a node's report about other nodes' ranks, or another round, is ignored") {
   StallJob job(2);
   job.quiet(1, Kind::waiting, 7);
   CHECK(job.quiet(2).empty());

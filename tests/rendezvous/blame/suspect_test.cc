@@ -12,7 +12,7 @@ namespace {
 
 using Kind = WorkerPlace::Kind;
 
-/// Ranks 0 to `ranks` - 1 on a node of each of these hosts, as many on each.
+/// Ranks 0 to `ranks` - 1, equally many on one node of each of these hosts.
 class Job {
  public:
   explicit Job(int ranks, std::vector<std::string> hosts = {"gpu-01"})
@@ -40,7 +40,7 @@ class Job {
     return at(ranks, Kind::elsewhere, "asleep (clock_nanosleep)", still);
   }
 
-  /// In a call of the group, or after it if `open` is 0.
+  /// Puts ranks into a call of the group, or after it if `open` is 0.
   Job& calls(const std::vector<int>& ranks, std::uint64_t begun, std::uint64_t open,
              const std::string& shown, std::uint64_t group = 1) {
     for (const int rank : ranks) node_of(rank).calls.push_back({group, begun, open, shown, {rank}});
@@ -112,14 +112,14 @@ TEST_CASE("a small group in no collective is named before a larger one") {
   CHECK(job.asleep({7}).suspect().starts_with("rank 7 "));
 }
 
-TEST_CASE("where stacks are known, the rank whose stack shows no collective is the suspect") {
+TEST_CASE("if stacks are known, the rank whose stack shows no collective is the suspect") {
   Job job(8, {"gpu-01", "gpu-02"});
   job.timed_out(0).at(from_to(1, 6), Kind::collective, "in all_reduce (train.py:88)", 700);
   job.at({7}, Kind::outside, "in load_batch (data.py:41)", 712);
   CHECK(job.suspect() ==
         "rank 7 (gpu-02) is the likely cause: in load_batch (data.py:41) for 11 min, while ranks "
         "0-6 waited in all_reduce (train.py:88)");
-  // One in another collective waits for the suspect, too.
+  // A rank in another collective waits for the suspect, too.
   job.at({6}, Kind::collective, "in barrier (train.py:90)", 700);
   CHECK(job.suspect().ends_with("while ranks 0-6 waited"));
 }
@@ -138,11 +138,11 @@ TEST_CASE("the rank that waits in another collective than all others is the susp
   CHECK(told(lines, {3}, "in barrier (a.py:5)").suspect() ==
         "rank 3 (gpu-01) is the likely cause: in barrier (a.py:5), while ranks 0-2 waited");
   const std::string nobody;
-  // Where one collective is on two lines; where a message may be for a rank of another group.
+  // One collective may be on two lines; a message may be for a rank of another group.
   CHECK(told(reduce, {3}, "in all_reduce (train.py:90)").suspect() == nobody);
   CHECK(told(reduce, {3}, "in recv (train.py:90)").suspect() == nobody);
   CHECK(told(reduce, {3}, "in batch_isend_irecv (train.py:90)").suspect() == nobody);
-  // Two against two, one against one, three collectives, and one that does not tell.
+  // Two against two, one against one, three collectives, and a rank that shows none.
   const Job half = told(Job(4), {0, 1}, "in all_reduce (train.py:88)");
   CHECK(told(half, {2, 3}, "in barrier (train.py:90)").suspect() == nobody);
   CHECK(told(told(Job(2), {0}, "in all_reduce (a.py:1)"), {1}, "in barrier (a.py:2)").suspect() ==
@@ -153,7 +153,7 @@ TEST_CASE("the rank that waits in another collective than all others is the susp
   CHECK(told(half, {2}, "in barrier (a.py:1)").suspect() == nobody);
 }
 
-TEST_CASE("a stack without a known collective tells nothing alone") {
+TEST_CASE("a stack without a known collective alone names no suspect") {
   const auto outside = [](Job job, const std::vector<int>& ranks, const std::string& what) {
     return job.at(ranks, Kind::outside, what, 900);
   };
@@ -163,30 +163,30 @@ TEST_CASE("a stack without a known collective tells nothing alone") {
   CHECK(outside(job, {7}, "in load_batch (data.py:41)").suspect().empty());
 }
 
-TEST_CASE("nobody is named without a suspect") {
+TEST_CASE("no rank is named without a suspect") {
   const std::string nobody;
   CHECK(Job(4).suspect() == nobody);
   CHECK(Job(1).timed_out(0).suspect() == nobody);
-  // A failure of its own: as the first, or soon after one that waited for it.
+  // A rank failed for its own reason: first, or soon after a rank that waited for it.
   CHECK(Job(3).failed(0, false).asleep({1}).waiting({2}).suspect() == nobody);
   CHECK(Job(4).timed_out(0).failed(3, false).asleep({1}).waiting({2}).suspect() == nobody);
   Job on_other_node(4, {"gpu-01", "gpu-02"});
   CHECK(on_other_node.timed_out(0).asleep({1}).failed(3, false).suspect() == nobody);
-  // All do the same: wait, sleep, spin, or fail.
+  // All ranks do the same: wait, sleep, spin, or fail.
   CHECK(Job(8).timed_out(0).waiting(from_to(1, 7)).suspect() == nobody);
   CHECK(Job(8).timed_out(0).asleep(from_to(1, 7)).suspect() == nobody);
   CHECK(Job(8).timed_out(0).at(from_to(1, 7), Kind::busy, "busy on a CPU").suspect() == nobody);
   CHECK(Job(3).timed_out(0).timed_out(1).timed_out(2).suspect() == nobody);
   CHECK(Job(8).timed_out(0).at(from_to(1, 7), Kind::unknown, "unknown").suspect() == nobody);
-  // All but one wait, but that one may be in the collective, too.
+  // All ranks but one wait, but that one may be in the collective, too.
   CHECK(Job(4).timed_out(0).waiting({1, 2}).at({3}, Kind::waiting, "waiting (poll)", 9).suspect() ==
         nobody);
   CHECK(Job(4).timed_out(0).waiting({1, 2}).at({3}, Kind::busy, "busy on a CPU").suspect() ==
         nobody);
   CHECK(Job(4).timed_out(0).waiting({1, 2}).at({3}, Kind::unknown, "unknown").suspect() == nobody);
-  // One sleeps, but may wait for the one that computes.
+  // One rank sleeps, but may wait for the rank that computes.
   CHECK(Job(4).timed_out(0).asleep({1}).at({2}, Kind::busy, "busy on a CPU").suspect() == nobody);
-  // More are apart than wait.
+  // More ranks are apart than wait.
   CHECK(Job(4).timed_out(0).asleep({1, 2}).waiting({}).suspect() == nobody);
   // Two groups of one size are apart.
   Job two(6);
@@ -194,7 +194,7 @@ TEST_CASE("nobody is named without a suspect") {
   CHECK(two.at({5}, Kind::elsewhere, "waiting for a child process (wait4)", 9).suspect() == nobody);
 }
 
-TEST_CASE("a node accuses none but its own ranks, in one bounded line") {
+TEST_CASE("a node accuses only its own ranks, in one bounded line") {
   WorkerExits exits;
   exits.victims = {{0, "exit 1", true}, {9, "exit 1", false}};  // 9 is not of this node
   exits.places = {{{1, 9}, Kind::elsewhere, "asleep\n" + std::string(5'000, 'x') + "\x1b[2J", 9}};
@@ -207,7 +207,7 @@ TEST_CASE("a node accuses none but its own ranks, in one bounded line") {
   CHECK(text.find('\x1b') == text.npos);
 }
 
-TEST_CASE("any number of places of a hostile node is bounded") {
+TEST_CASE("the places of a hostile node are bounded") {
   Suspect suspect;
   for (int i = 0; i < 1'000; ++i) {
     WorkerExits exits;
@@ -218,7 +218,7 @@ TEST_CASE("any number of places of a hostile node is bounded") {
   CHECK(suspect.text().empty());  // so many groups of one rank
 }
 
-TEST_CASE("in a hang nobody has failed, and all ranks are told") {
+TEST_CASE("a hang is reported with the places of all ranks") {
   const Job hang = Job(4).asleep({1}).waiting({0, 2, 3});
   CHECK(hang.suspect().empty());
   CHECK(hang.seen().named() == 1);
@@ -239,7 +239,7 @@ TEST_CASE("in a hang nobody has failed, and all ranks are told") {
         "rank 0 (gpu-01): stopped by a signal (state T)");
 }
 
-TEST_CASE("however many groups there are, the lines of a hang fit into a message") {
+TEST_CASE("the lines of a hang with many groups fit into a message") {
   Job job(64, {std::string(300, 'a'), std::string(300, 'b')});
   for (int rank = 0; rank < 64; ++rank) {
     job.at({rank}, Kind::waiting, std::to_string(rank) + std::string(300, 'x'), 1);
@@ -253,7 +253,7 @@ TEST_CASE("however many groups there are, the lines of a hang fit into a message
 TEST_CASE("the rank that has not begun a collective call is the one that the others wait for") {
   Job job(4, {"gpu-01", "gpu-02"});
   job.timed_out(0).waiting({1, 2}).at({3}, Kind::busy, "after #120 barrier, busy on a CPU");
-  CHECK(job.suspect().empty());  // where it computes alone tells nothing
+  CHECK(job.suspect().empty());  // its place alone shows nothing
   job.calls({1, 2}, 121, 121, "#121 all_reduce[8]").calls({3}, 120, 0, "#120 barrier");
   CHECK(job.suspect() ==
         "rank 3 (gpu-02) is the likely cause: after #120 barrier, busy on a CPU, while ranks 1, 2 "
@@ -289,21 +289,21 @@ TEST_CASE("ranks in another call of the same number are named if they are the fe
   CHECK(job({0, 1, 2, 3}, {}).empty());
 }
 
-TEST_CASE("ranks that are in a call still which the others have ended are behind") {
+TEST_CASE("ranks still in a call that the others have ended are behind") {
   Job job(4);
   job.timed_out(0).waiting({0, 1, 2, 3});
   job.calls({0, 1, 2}, 9, 9, "#9 all_reduce[8]").calls({3}, 8, 8, "#8 broadcast[4]");
   CHECK(job.seen().named() == 3);
 }
 
-TEST_CASE("where few wait for many, the few may have made a call too much") {
+TEST_CASE("a minority that waits for the majority may have made an extra call") {
   Job job(4);
   job.timed_out(0).waiting({0}).at({1, 2, 3}, Kind::busy, "busy on a CPU");
   job.calls({0}, 9, 9, "#9 barrier").calls({1, 2, 3}, 8, 0, "#8 barrier");
   CHECK(job.suspect().empty());
 }
 
-TEST_CASE("calls name nobody where a rank failed for its own reason, or is stopped") {
+TEST_CASE("calls name no rank if one failed for its own reason, or is stopped") {
   const auto job = [] {
     Job made(3);
     made.timed_out(0).waiting({1}).calls({1}, 9, 9, "#9 barrier").calls({2}, 8, 0, "#8 barrier");

@@ -9,7 +9,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// A master and its etcd, where each request is answered at once, or never.
+/// A master and its etcd, which answers each request at once or never.
 struct Master {
   Election election{4s};
   EtcdModel etcd;
@@ -53,14 +53,14 @@ struct Master {
   }
 };
 
-TEST_CASE("a state that was written by an attempt whose answer was lost lives on") {
+TEST_CASE("a write whose answer was lost counts when it is repeated") {
   Master master;
   master.loses_writes = true;
   master.record("1");
   CHECK(master.done == 0);
   CHECK(master.delayed == std::vector<std::string>{"no answer"});
   master.pass(5s);
-  CHECK(master.delayed.size() == 1);  // told once
+  CHECK(master.delayed.size() == 1);  // reported once
   master.loses_writes = false;
   master.pass(300s);
   CHECK(master.done == 1);

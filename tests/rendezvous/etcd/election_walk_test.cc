@@ -13,7 +13,7 @@ namespace {
 using namespace std::chrono_literals;
 using Time = Election::Time;
 
-// Nothing that the sanitizers look for depends on the number.
+// The sanitizers find as much with fewer histories.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr int kHistories = 200;
 #else
@@ -22,7 +22,7 @@ constexpr int kHistories = 1'000;
 
 constexpr std::chrono::milliseconds kLeaseOfNodes{4'000};
 
-/// How long a node's workers may run after its last sign of life, as the master counts.
+/// The time that a node's workers may run after its last sign of life, as the master counts.
 constexpr auto kWorkersOutlive = kLeaseOfNodes + kLeaseOfNodes / 5;
 
 /// Nodes that come, go and freeze, and a network that loses and delays.
@@ -51,7 +51,7 @@ class Walk {
     bool writes = false;
     int round = -1;
     Time frozen_until{};
-    Time leases_end{};  // of its workers, and of those that it has given leases to as the master
+    Time leases_end{};  // of its workers, and of those to which it gave leases as the master
   };
   struct Packet {
     std::string node;
@@ -69,7 +69,7 @@ class Walk {
   }
   bool chance(int percent) { return number(1, 100) <= percent; }
 
-  /// Now and then longer than anybody waits for an answer.
+  /// A delay, now and then longer than any wait for an answer.
   std::chrono::milliseconds delay() { return number(0, !calm_ && chance(5) ? 8'000 : 50) * 1ms; }
 
   void add_node() {
@@ -136,7 +136,7 @@ class Walk {
       std::visit([&](const auto& a) { on(node, a); }, action);
     }
     if (!node.leads) return;
-    // By its own clock it is the master: so it is.
+    // If a node is the master by its own clock, it is the master.
     REQUIRE(etcd_.master);
     REQUIRE(etcd_.master->value == node.name);
     node.leases_end = now_ + kWorkersOutlive;
@@ -157,7 +157,7 @@ class Walk {
     node.writes = false;
     node.round = lead.state.empty() ? -1 : std::stoi(lead.state);
     if (!lead.state.empty()) ++taken_over;
-    // An announced state is known, unless nobody was the master for so long that it was given up.
+    // An announced state is known, unless there was no master for so long that it was given up.
     if (!lead.state.empty()) CHECK(node.round >= announced_);
     announced_ = lead.state.empty() ? -1 : announced_;
   }
@@ -193,7 +193,7 @@ class Walk {
     packet.answered_at = now_ + delay();
   }
 
-  /// With its answer, or without one after a while; then its number is 0.
+  /// Ends a request with its answer, or without one after a while; then its number is 0.
   void answer(size_t i) {
     Packet& packet = packets_[i];
     Node* node = find(packet.node);
@@ -209,7 +209,7 @@ class Walk {
                                        : node->election.failed(number, "no answer", now_));
   }
 
-  /// When the key of a master goes by itself, no worker has a lease of it.
+  /// When a master's key expires, no worker has a lease from that master.
   void check_expired() {
     for (const std::string& name : std::exchange(etcd_.expired, {})) {
       const Node* node = find(name);
@@ -217,7 +217,7 @@ class Walk {
     }
   }
 
-  /// When nothing goes wrong any more there is one master, which can begin a round.
+  /// If nothing goes wrong any more, there is one master, which can begin a round.
   void settle() {
     calm_ = true;
     loss_ = 0;
@@ -236,7 +236,7 @@ class Walk {
   Time now_ = Time() + 1h;
   EtcdModel etcd_;
   std::vector<std::unique_ptr<Node>> nodes_;
-  std::map<std::string, Time> dead_;  // until when their workers, or those of their nodes, may run
+  std::map<std::string, Time> dead_;  // the ends of their leases, and of those that they gave
   std::vector<Packet> packets_;
   int last_node_ = 0;
   int loss_ = 0;  // percent

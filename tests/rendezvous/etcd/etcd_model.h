@@ -12,17 +12,17 @@
 
 namespace ddprun::rendezvous::etcd {
 
-/// Of etcd what an election uses.
+/// The part of etcd that an election uses.
 class EtcdModel {
  public:
   using Time = Election::Time;
 
-  /// nullopt: an error.
+  /// The answer; nullopt: an error.
   std::optional<Answer> apply(const Request& request, const std::string& value, Time now) {
     return std::visit([&](const auto& r) { return on(r, value, now); }, request);
   }
 
-  /// The lease of a key that is due; it may go now or later.
+  /// Ends leases that are over, each now or later.
   template <class Chance>
   void expire(Time now, Chance chance) {
     for (auto lease = leases_.begin(); lease != leases_.end();) {
@@ -35,7 +35,7 @@ class EtcdModel {
 
   std::optional<Holder> master;
   std::optional<Recorded> state;
-  std::vector<std::string> expired;  // values of keys that went with their lease
+  std::vector<std::string> expired;  // the values of keys that expired with their lease
   int refused_writes = 0;
 
  private:

@@ -23,7 +23,7 @@ using asio::ip::tcp;
 using namespace std::chrono_literals;
 using tests::contains;
 
-/// Answers each request with the next of its answers; without one it stays silent.
+/// Answers each request with the next of `answers`; stays silent if there is none.
 class FakeEtcd {
  public:
   explicit FakeEtcd(asio::io_context& context)
@@ -49,7 +49,7 @@ class FakeEtcd {
       if (failure) return;
       auto line = std::make_shared<Line>(std::move(socket));
       lines_.push_back(line);
-      // The end of every request of ours.
+      // Every request of ours ends so.
       asio::async_read_until(line->socket, asio::dynamic_buffer(line->received), "}",
                              [this, line](auto, size_t) { reply(line); });
       accept();
@@ -97,7 +97,7 @@ TEST_CASE("a request is posted, and the answer's body comes back with this host'
   CHECK(gateway.own_address()->is_loopback());
 }
 
-TEST_CASE("a server that is closed or without a leader is passed over, and then left") {
+TEST_CASE("the gateway passes over closed and leaderless servers, and keeps the one that answers") {
   asio::io_context context;
   FakeEtcd leaderless(context), good(context);
   Gateway gateway(
@@ -121,7 +121,7 @@ TEST_CASE("a server that is silent is passed over when the limit is over") {
   CHECK(contains(answer.error().message, "etcd at " + closed.text() + ": "));
 }
 
-TEST_CASE("a connection that fails at once is as any other") {
+TEST_CASE("a connection that fails at once is an error like any other") {
   asio::io_context context;
   Gateway::Options from_ipv4 = options({{"::1", tests::unused_port()}});
   from_ipv4.local = asio::ip::address_v4::loopback();
@@ -130,10 +130,10 @@ TEST_CASE("a connection that fails at once is as any other") {
   REQUIRE_FALSE(answer.has_value());
   CHECK(contains(answer.error().message, "cannot connect from 127.0.0.1"));
   context.poll();
-  CHECK(context.stopped());  // nothing of it is left
+  CHECK(context.stopped());  // no handler is left
 }
 
-TEST_CASE("where no server answers, the last one and the reason are named") {
+TEST_CASE("if no server answers, the error names the last one and the reason") {
   asio::io_context context;
   FakeEtcd leaderless(context);
   Gateway gateway(context.get_executor(),
@@ -192,7 +192,7 @@ TEST_CASE("an answer in chunks is put together") {
   CHECK(must(ask(context, gateway)) == body);
 }
 
-TEST_CASE("only if all servers refuse ddprun for good, etcd does") {
+TEST_CASE("etcd refuses ddprun for good only if all its servers do") {
   asio::io_context context;
   FakeEtcd etcd(context), other(context);
   Gateway gateway(context.get_executor(), options({etcd.endpoint(), other.endpoint()}));
@@ -210,7 +210,7 @@ TEST_CASE("only if all servers refuse ddprun for good, etcd does") {
   CHECK(waits.error().code == Errc::unreachable);
 }
 
-TEST_CASE("what etcd, or another program, says instead of an answer has a kind and a sentence") {
+TEST_CASE("a refusal by etcd or another program has a kind and a sentence") {
   using Kind = Refusal::Kind;
   const auto [status, body, kind, sentence] =
       GENERATE(table<unsigned, const char*, Kind, const char*>(
@@ -234,7 +234,7 @@ TEST_CASE("what etcd, or another program, says instead of an answer has a kind a
   CHECK(refusal.sentence == sentence);
 }
 
-TEST_CASE("an answer that is no HTTP, or too long, is as none") {
+TEST_CASE("an answer that is no HTTP, or too long, is an error") {
   asio::io_context context;
   FakeEtcd etcd(context);
   Gateway gateway(context.get_executor(), options({etcd.endpoint()}));
@@ -244,7 +244,7 @@ TEST_CASE("an answer that is no HTTP, or too long, is as none") {
   CHECK_FALSE(ask(context, gateway).has_value());
 }
 
-TEST_CASE("a user logs in once, and again when the token is not taken any more") {
+TEST_CASE("a user logs in once, and again when etcd refuses the token") {
   const int refusal = GENERATE(401, 400);  // 400: "revision of auth store is old"
   asio::io_context context;
   FakeEtcd etcd(context);
@@ -270,7 +270,7 @@ TEST_CASE("a user that etcd does not know is refused for good") {
   CHECK(answer.error().code == Errc::usage);
 }
 
-TEST_CASE("nothing is called when the gateway is gone") {
+TEST_CASE("a destroyed gateway calls no hook") {
   asio::io_context context;
   FakeEtcd etcd(context);
   bool called = false;

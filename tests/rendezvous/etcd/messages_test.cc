@@ -9,7 +9,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// The answers are those of etcd 3.4.23, of which headers were cut.
+// The answers are etcd 3.4.23's, with headers cut.
 
 template <class T>
 T answer_of(const Request& request, std::string_view body) {
@@ -33,7 +33,7 @@ TEST_CASE("the master's key is made only if there is none, and the state is read
   CHECK_FALSE(created.state);
 }
 
-TEST_CASE("who comes too late gets to know the master and the state") {
+TEST_CASE("a node that comes too late gets the master and the state") {
   const auto seen = answer_of<answer::Seen>(
       request::Create{},
       R"({"header":{"revision":"9"},"responses":[{"response_range":{"kvs":[{"key":"L2Q=",)"
@@ -50,7 +50,7 @@ TEST_CASE("who comes too late gets to know the master and the state") {
   CHECK(seen.state->state == "{}");
 }
 
-TEST_CASE("the state is written by the master alone, and over what it knows") {
+TEST_CASE("only the master writes the state, and only over the revision that it knows") {
   const Post post = encode(request::Record{5, 8, 78, "s"}, "x", "v");
   CHECK(post.body.starts_with(
       R"({"compare":[{"create_revision":"5","key":"L2RkcHJ1bi94L21hc3Rlcg==","result":"EQUAL",)"
@@ -76,7 +76,7 @@ TEST_CASE("leases are granted, renewed or gone") {
   CHECK(renewed(R"({"result":{"header":{},"ID":"12345"}})") == 0s);
 }
 
-TEST_CASE("what is not etcd's answer is none") {
+TEST_CASE("responses that are not from etcd are rejected") {
   const char* body = GENERATE("", "[]", "<html>", "{}", R"({"error":"no"})", "\xff");
   CHECK_FALSE(decode(request::Look{}, body).has_value());
   CHECK_FALSE(decode(request::Renew{}, body).has_value());
@@ -86,7 +86,7 @@ TEST_CASE("what is not etcd's answer is none") {
   CHECK_FALSE(seen.master);
 }
 
-TEST_CASE("an answer that nests without end is none") {
+TEST_CASE("an answer that nests too deep is rejected") {
   const std::string deep(400'000, '[');
   const std::string body = R"({"header":{},"responses":[{"response_range":{"kvs":[{"value":)" +
                            deep + std::string(deep.size(), ']') + "}]}}]}";
@@ -103,7 +103,7 @@ TEST_CASE("an error's text is found, also before a second part") {
   CHECK(decode_error("404 page not found").empty());
 }
 
-TEST_CASE("where the master is, and what it leaves, come back as they were") {
+TEST_CASE("the master's address and the job's state are decoded as they were encoded") {
   const Endpoint master = must(decode_master(encode_master({"fd00::1", 4711})));
   CHECK(master.text() == "[fd00::1]:4711");
   CHECK_FALSE(decode_master(R"({"host":"a","port":0})").has_value());

@@ -48,7 +48,7 @@ std::string text(const Addresses& addresses) {
   return all;
 }
 
-/// Where it listens, as text; "elsewhere": on another host.
+/// The addresses of the rendezvous, as text; "elsewhere": it is on another host.
 std::string hosted(const std::string& host, const Addresses& addresses,
                    std::optional<bool> is_host = std::nullopt) {
   const auto where = where_to_host({host, 29500}, addresses, is_host);
@@ -77,14 +77,14 @@ TEST_CASE("an endpoint is written as users write it") {
   CHECK(Endpoint{"", 29500}.text() == ":29500");
 }
 
-TEST_CASE("addresses need no look-up, and no host is every address of this one") {
+TEST_CASE("addresses need no look-up, and an empty host is every address of this host") {
   CHECK(text(must(resolve({"192.0.2.1", 1}))) == "192.0.2.1 ");
   CHECK(text(must(resolve({"fd00::7", 1}))) == "fd00::7 ");
   CHECK(must(resolve({"192.0.2.1", 4711})).front().port() == 4711);
   CHECK(text(must(resolve({"", 1}))) == ":: 0.0.0.0 ");
 }
 
-TEST_CASE("names are looked up, and one that stands for nothing is unreachable") {
+TEST_CASE("names are looked up, and an unknown name is unreachable") {
   const Addresses local = must(resolve({"localhost", 4711}));
   REQUIRE_FALSE(local.empty());
   CHECK(local.front().address().is_loopback());
@@ -96,7 +96,7 @@ TEST_CASE("names are looked up, and one that stands for nothing is unreachable")
         std::string::npos);
 }
 
-TEST_CASE("loopback, every address and those of interfaces are this host's, others are not") {
+TEST_CASE("loopback, unspecified and interfaces' addresses are this host's, others are not") {
   for (const char* own : {"127.0.0.1", "127.0.1.1", "::1", "0.0.0.0", "::"}) {
     INFO(own);
     CHECK(is_own_address(make_address(own)));
@@ -115,7 +115,7 @@ TEST_CASE("loopback, every address and those of interfaces are this host's, othe
   CHECK(std::find(told.begin(), told.end(), store::address_text(*outward)) != told.end());
 }
 
-TEST_CASE("the addresses that a host tells have no loopback ones among them, and no zones") {
+TEST_CASE("the addresses that a host reports have no loopback ones among them, and no zones") {
   const auto told = own_addresses(SIZE_MAX);
   for (const std::string& text : told) {
     INFO(text);
@@ -135,7 +135,7 @@ TEST_CASE("a free port can be listened on") {
   CHECK(free_port(make_address("192.0.2.1")).has_error());
 }
 
-TEST_CASE("a free port is none that the kernel gives to connections") {
+TEST_CASE("a free port is outside the kernel's range for connections") {
   for (const char* address : {"127.0.0.1", "0.0.0.0"}) {
     const std::uint16_t port = must(free_port(make_address(address)));
     CHECK(port >= 20'000);
@@ -143,7 +143,7 @@ TEST_CASE("a free port is none that the kernel gives to connections") {
   }
 }
 
-TEST_CASE("the rendezvous lives where its endpoint is an address of this host") {
+TEST_CASE("the rendezvous is here if its endpoint is an address of this host") {
   CHECK(hosted("localhost", at("127.0.0.1")) == "127.0.0.1 ");
   CHECK(hosted("127.0.0.1", at("127.0.0.1")) == "127.0.0.1 ");
   CHECK(hosted("::1", at("::1")) == "::1 ");
@@ -160,7 +160,7 @@ TEST_CASE("the rendezvous lives where its endpoint is an address of this host") 
         "192.0.2.1 " + outward->to_string() + " ");
 }
 
-TEST_CASE("an own name that stands for loopback here is listened for on every address") {
+TEST_CASE("if this host's name stands for loopback here, the rendezvous listens on every address") {
   CHECK(hosted("node0", at("127.0.1.1")) == kEverywhere);
   CHECK(hosted("job.localhost", at("127.0.0.1")) == "127.0.0.1 ");
 }
@@ -174,7 +174,7 @@ TEST_CASE("a flag that says whether this is the host is believed") {
   CHECK(hosted("", {{make_address("::"), 29500}}, false) == "elsewhere");
 }
 
-TEST_CASE("the answer of a name server comes beside everything else, and only the last is wanted") {
+TEST_CASE("a look-up does not block, and a later one replaces it") {
   World world;
   Resolver resolver(world.io.get_executor());
   int first = 0;
@@ -214,7 +214,7 @@ TEST_CASE("each address of a name is tried before a connection fails") {
   std::optional<Error> failed;
   const Dialer::Hooks hooks = {[&](ip::tcp::socket socket) { connected = std::move(socket); },
                                [&](Error error) { failed = std::move(error); }};
-  // localhost is ::1, too, where this port is closed.
+  // localhost is also ::1, and this port is closed there.
   Dialer by_name(world.io.get_executor(), {"localhost", door.endpoint().port}, {}, hooks);
   by_name.dial(World::kNever);
   world.until([&] { return connected || failed; });

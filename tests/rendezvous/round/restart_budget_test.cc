@@ -9,7 +9,7 @@ namespace {
 using namespace std::chrono_literals;
 using Time = RestartBudget::Time;
 
-TEST_CASE("a restart is spent until the last one is, and then the job ends") {
+TEST_CASE("the job ends when the last restart is spent") {
   RoundSpec spec;
   spec.max_restarts = 2;
   RestartBudget budget(spec);
@@ -21,7 +21,7 @@ TEST_CASE("a restart is spent until the last one is, and then the job ends") {
   CHECK(budget.refusal(2, 1s, {}) == "no restart left (2 of 2 used)");
 }
 
-TEST_CASE("what nodes tell of restarts only adds to the count") {
+TEST_CASE("nodes' reports of restarts only add to the count") {
   RoundSpec spec;
   spec.max_restarts = 3;
   RestartBudget budget(spec);
@@ -46,7 +46,7 @@ TEST_CASE("a restart counts for exactly as long as the window") {
   CHECK_FALSE(budget.refusal(2, 1s, Time(19s)).empty());
 }
 
-TEST_CASE("a count that no honest node can tell takes no memory") {
+TEST_CASE("a count that no honest node can report takes no memory") {
   RoundSpec spec;
   spec.max_restarts = 3;
   spec.restart_window = 10s;
@@ -56,7 +56,7 @@ TEST_CASE("a count that no honest node can tell takes no memory") {
   CHECK(budget.refusal(0, 1s, Time(10s)).empty());
 }
 
-TEST_CASE("the pause before a restart doubles to five minutes, or to what was asked for") {
+TEST_CASE("the pause before a restart doubles to five minutes, or to a longer --restart_backoff") {
   RoundSpec spec;
   spec.max_restarts = 1'000'000;
   CHECK(RestartBudget(spec).pause_ends() < Time{});
@@ -73,7 +73,7 @@ TEST_CASE("the pause before a restart doubles to five minutes, or to what was as
   CHECK(patient.pause() == 1h);
 }
 
-TEST_CASE("a round that fails within its first moments is not tried again") {
+TEST_CASE("a round that fails within --min_uptime is not restarted") {
   RoundSpec spec;
   spec.max_restarts = 3;
   spec.min_uptime = 30s;

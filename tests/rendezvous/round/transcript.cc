@@ -87,8 +87,8 @@ std::vector<int> numbers(const std::string& text) {
   return all;
 }
 
-/// `victim 2 (exit 1) timed-out asleep 1 stopped 0,1 killed 1 by SIGTERM in 12ms`, one word of it
-/// at a time.
+/// Reads the next word of `victim 2 (exit 1) timed-out asleep 1 stopped 0,1 killed 1 by SIGTERM in
+/// 12ms`.
 void read_worker_exits(const std::string& key, std::istringstream& words,
                        WorkerExits& worker_exits) {
   std::string value;
@@ -111,7 +111,7 @@ void read_worker_exits(const std::string& key, std::istringstream& words,
   }
 }
 
-/// `failed rank 1 after 3s`, likewise.
+/// Reads the next word of `failed rank 1 after 3s`.
 void read_failure(const std::string& key, std::istringstream& words, JoinRequest& request) {
   std::string value;
   if (key == "failed") {
@@ -211,7 +211,7 @@ class Replay {
     return "";
   }
 
-  /// All connections are new ones then.
+  /// Replaces the master; all connections are new then.
   std::string restart() {
     round_.emplace(spec_, eviction_timeout_, "this");
     ids_.clear();
@@ -320,7 +320,7 @@ std::string replay(const std::string& transcript, std::vector<Step>* steps) {
   std::string actual;
   for (std::string line; std::getline(lines, line);) {
     const std::string first_word = line.substr(0, line.find(' '));
-    if (line == "----" || first_word.ends_with(':')) continue;  // the answers of then
+    if (line == "----" || first_word.ends_with(':')) continue;  // the transcript's answers
 
     actual += line + "\n";
     if (line.empty() || line[0] == '#') continue;

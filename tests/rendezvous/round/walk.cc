@@ -100,7 +100,7 @@ void Walk::settle() {
       });
     }
     if (!moved && !all_done()) {
-      REQUIRE(round_->deadline().has_value());  // else they would wait for ever
+      REQUIRE(round_->deadline().has_value());  // else they would never end
       CHECK(*round_->deadline() > now_);
       CHECK(!round_->waiting_for().empty());
       wait(*round_->deadline() - now_);
@@ -141,7 +141,7 @@ void Walk::new_agent(bool hosting) {
   contact(agent);
 }
 
-/// Of a new process: now and then on a host that was lost.
+/// The name of a new process, now and then that of a host that was lost.
 int Walk::new_name() {
   for (const int name : lost_names_) {
     if (!agents_.contains(name) && chance(2)) return name;
@@ -253,7 +253,7 @@ void Walk::kill(Agent& agent) {
   const NodeId node = agent.node;
   Notifications notifications;
   if (agent.connected) notifications = lost(agent, "connection closed");
-  agents_.erase(name_of(agent));  // what was on the way is lost with it
+  agents_.erase(name_of(agent));  // its messages on their way are lost, too
   at_node_.erase(node);
   post(notifications);
 }
@@ -363,7 +363,7 @@ Notifications Walk::joined(NodeId node, const JoinRequest& request) {
   }
   Agent& joiner = agents_.at(at_node_.at(node));
   if (!joiner.returned && lost_names_.contains(name_of(joiner))) joiner.returned = now_;
-  // Where no place is free for the node, its failure does not matter any more.
+  // If no place is free for the node, its failure does not matter any more.
   const bool no_place = notifications.empty() && round_->phase() == Round::Phase::active;
   if (request.unreported_failure && request.last_round > own_ && request.last_round >= highest_ &&
       !no_place) {
@@ -448,7 +448,7 @@ void Walk::post(const Notifications& notifications) {
   count_prior_failure();
   check_round_of(notifications);
   for (const auto& [node, notification] : notifications) {
-    REQUIRE(at_node_.count(node) == 1);  // nobody writes to the lost
+    REQUIRE(at_node_.count(node) == 1);  // no message goes to a lost node
     Agent& agent = agents_.at(at_node_[node]);
     if (std::holds_alternative<Broken>(notification) && !agent.told) agent.told = now_;
     if (auto* closed = std::get_if<Closed>(&notification)) check_end(closed->ending);

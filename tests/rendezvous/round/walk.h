@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random histories: agents that behave as agent/machine does, notifications and messages that cross
-// each other, links that are cut in silence, crashes, nodes that leave and masters that restart at
-// any time. The invariants hold in all of them.
+// Random histories: agents that behave as agent/job/machine does, notifications and messages that
+// cross each other, links that are cut in silence, crashes, nodes that leave and masters that
+// restart at any time. The invariants hold in all of them.
 #pragma once
 
 #include <chrono>
@@ -26,12 +26,12 @@ struct Agent {
   State state = State::joining;
   bool refused = false;
   bool leaves = false;                  ///< it sent Leave and ends when its workers have
-  bool told_end = false;                ///< of the job: likewise
+  bool told_end = false;                ///< it got the job's end: likewise
   bool connected = true;                ///< to the present master
-  std::optional<Round::Time> cut;       ///< since when its link is down in silence
-  std::optional<Round::Time> doomed;    ///< lost its master: when its workers are killed
-  std::optional<Round::Time> returned;  ///< to the present master, after it had lost it
-  std::optional<Round::Time> told;      ///< to stop its workers, or told us that it would
+  std::optional<Round::Time> cut;       ///< when its link went down in silence
+  std::optional<Round::Time> doomed;    ///< it lost its master: when its workers are killed
+  std::optional<Round::Time> returned;  ///< when the present master had it back after a loss
+  std::optional<Round::Time> told;      ///< when it learned, or decided, to stop its workers
   NodeId node = 0;                      ///< its number at the present master
   JoinRequest request;
   std::optional<Layout> layout;                       ///< of the round it was last in
@@ -46,14 +46,14 @@ class Walk {
  public:
   explicit Walk(unsigned seed);
 
-  /// Runs that many events; then no more failures, until every agent has got the end.
+  /// Runs `steps` events, and then no more failures until every agent has got the end.
   void run(int steps);
 
   /// Rounds that were started, and those that continue the numbers of an earlier master.
   int rounds() const { return rounds_; }
   int resumed() const { return resumed_; }
 
-  /// Restarts for failures of which only a later master was told.
+  /// Restarts for failures that only a later master heard of.
   int prior_failures() const { return prior_failures_counted_; }
 
   /// Losses of a node that cost a restart.
@@ -73,7 +73,7 @@ class Walk {
   /// every agent must get its end.
   void settle();
 
-  /// Or got the end from an earlier master.
+  /// Whether each agent was refused, or got the end from an earlier master.
   bool everyone_was_refused() const;
   bool all_done() const;
   std::vector<int> names() const;
@@ -96,7 +96,7 @@ class Walk {
   /// Finds the present master, which is not the one of its round: that round is over.
   void contact(Agent& agent);
 
-  /// Its workers run on until its lease is over, or until it finds a master.
+  /// Cuts it off: its workers run until its lease is over, or until it finds a master.
   void disconnect(Agent& agent);
 
   void join(Agent& agent);
@@ -106,7 +106,7 @@ class Walk {
   void end_workers(Agent& agent);
   void leave(Agent& agent);
 
-  /// The end of its process, in order, after all its messages.
+  /// Ends its process in order, after all its messages.
   void vanish(Agent& agent);
 
   void kill(Agent& agent);
@@ -142,7 +142,7 @@ class Walk {
 
   // Invariants.
 
-  /// Round starts without a node that needs so long to stop.
+  /// Whether it needs so long to stop that Round starts without it.
   bool given_up(const Agent& agent) const;
 
   void check_nobody_works_but_in(int round);
@@ -154,7 +154,7 @@ class Walk {
   /// a given rank is kept always.
   void check_stable(const std::vector<std::pair<const Agent*, Layout>>& members);
 
-  /// The same for every node, and not before all have reported.
+  /// The end is the same for every node, and comes after all reports.
   void check_end(const Ending& ending);
 
   std::mt19937 random_;
@@ -168,24 +168,24 @@ class Walk {
   int next_name_ = 1;
   NodeId last_node_ = 0;
 
-  // The master of today.
+  // The present master.
   std::optional<Round> round_;
-  int master_ = 1;            ///< which one it is
-  int highest_ = -1;          ///< round that it started or was told of
+  int master_ = 1;            ///< its number
+  int highest_ = -1;          ///< the highest round that it started or heard of
   int before_ = -1;           ///< the same before its latest round
   int own_ = -1;              ///< the latest one that it started
-  int spent_ = 0;             ///< restarts that it spent or was told of
-  std::vector<Time> spends_;  ///< when
+  int spent_ = 0;             ///< restarts that it spent or heard of
+  std::vector<Time> spends_;  ///< their times
   Time pause_ends_ = Time::min();
   Time started_{};
-  std::optional<Time> ended_;       ///< when it told a round to stop for good
-  std::optional<std::string> end_;  ///< what it told about that
-  /// Failures that it was told of: by round, the restarts at its start and how long it ran.
+  std::optional<Time> ended_;       ///< when it stopped a round for good
+  std::optional<std::string> end_;  ///< the end that it announced
+  /// Failures that it heard of: by round, the restarts at its start and how long it ran.
   std::map<int, std::pair<int, double>> prior_failures_;
   std::set<int> lost_names_;  ///< of agents that it lost
 
   int masters_ = 1;
-  bool blind_ = false;  ///< a master could not know of an earlier one's round, and went on
+  bool blind_ = false;  ///< a master continued without knowing an earlier one's round
   int rounds_ = 0;
   int resumed_ = 0;  ///< after an earlier master's
   int prior_failures_counted_ = 0;

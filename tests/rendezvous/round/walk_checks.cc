@@ -16,7 +16,7 @@ bool Walk::given_up(const Agent& agent) const {
 void Walk::check_nobody_works_but_in(int round) {
   for (const auto& [name, agent] : agents_) {
     if (!agent.works() || agent.layout->round == round || given_up(agent)) continue;
-    // No new node knows the rounds of an earlier master, and so neither does the one of today.
+    // No new node knows the rounds of an earlier master, so the present master need not know them.
     blind_ |= masters_ > 1 && agent.layout->round > before_;
     if (!blind_) {
       INFO("round " << round << ", round " << agent.layout->round << " on " << name);

@@ -33,6 +33,6 @@ TEST_CASE("an address with many handshakes does not hold up the others") {
   queue.add(30, 200);
   CHECK(queue.next() == 0);
   CHECK(queue.next() == 100);
-  queue.add(20, 101);  // one that comes again waits behind those whose turn is sooner
+  queue.add(20, 101);  // an address that comes again waits behind the others
   CHECK(order_of(queue) == "200 1 101 2 3 4 ");
 }

@@ -21,12 +21,12 @@ std::shared_ptr<const Security> security_from(const std::string& secret) {
   return must(Security::of_job(Secret(secret), "job"));
 }
 
-/// Agents that meet a master, most of which have its secret.
+/// Agents that meet a master; most have its secret.
 struct Meetings {
   static constexpr int kAgents = 200;
   static constexpr int kStrays = 40;
 
-  /// Begins as many as there is room for.
+  /// Begins as many handshakes as there is room for.
   void begin() {
     while (threads->has_room() && begun < kAgents) {
       const bool is_stray = ++begun % (kAgents / kStrays) == 0;
@@ -59,7 +59,7 @@ struct Meetings {
 
 }  // namespace
 
-TEST_CASE("handshakes that threads begin are ended by the event loop") {
+TEST_CASE("the event loop ends handshakes that threads have begun") {
   Meetings meetings;
   meetings.begin();
   meetings.io.run();
@@ -67,7 +67,7 @@ TEST_CASE("handshakes that threads begin are ended by the event loop") {
   CHECK(meetings.refused == Meetings::kStrays);
 }
 
-TEST_CASE("answers that are still computed when nobody wants them are dropped") {
+TEST_CASE("destroying the threads drops the answers that they still compute") {
   Meetings meetings;
   meetings.begin();
   CHECK_FALSE(meetings.threads->has_room());

@@ -29,7 +29,7 @@ std::shared_ptr<const Security> with_key(const std::string& name, const std::str
   return must(Security::with_key({name, Secret(bytes)}));
 }
 
-/// An agent, a master, and what lies between.
+/// An agent, a master, and the line between them.
 struct Line {
   explicit Line(std::shared_ptr<const Security> of_agent = security(),
                 std::shared_ptr<const Security> of_master = security())
@@ -74,7 +74,7 @@ std::pair<std::string, std::string> errors_of(std::shared_ptr<const Security> ag
 
 }  // namespace
 
-TEST_CASE("two ends with one secret understand each other, and no other end does") {
+TEST_CASE("two ends with one secret understand each other, and send nothing that others can read") {
   Line line;
   line.agent.send("from the agent");
   const std::string hello = line.agent.take_output();
@@ -101,7 +101,7 @@ TEST_CASE("how the bytes are cut does not matter") {
   }
 }
 
-TEST_CASE("a key is derived from the secret for one job as by any other HKDF-SHA256") {
+TEST_CASE("a job's key is derived from the secret as by any other HKDF-SHA256") {
   // Python: hmac.digest(hmac.digest(b"ddprun", bytes(range(32)), "sha256"),
   //                     b"control line, agent to master\0job\1", "sha256")
   std::string secret;
@@ -116,7 +116,7 @@ TEST_CASE("a key is derived from the secret for one job as by any other HKDF-SHA
   CHECK(security(secret, "other")->key().bytes.view() != key);
 }
 
-TEST_CASE("the longest job id is no trouble, and its hello fits") {
+TEST_CASE("the hello of the longest job id fits") {
   const std::string run_id(256, 'j');
   Line line(security("s", run_id), security("s", run_id));
   const std::string hello = line.agent.take_output();
@@ -134,7 +134,7 @@ TEST_CASE("another secret is refused, and both sides say so") {
   CHECK(contains(master, "the two secrets differ"));
 }
 
-TEST_CASE("the secret of another job is refused, and this one is not named") {
+TEST_CASE("the secret of another job is refused, and this job is not named") {
   const auto [agent, master] = errors_of(security("s", "that"), security("s", "job"));
   CHECK(agent == "it serves another job (--rdzv_id)");
   CHECK(master == "it belongs to another job (--rdzv_id)");
@@ -155,7 +155,7 @@ TEST_CASE("a stranger's TLS is refused without an answer") {
 }
 
 TEST_CASE("an agent without the key does not believe a master without it") {
-  // It has the right name, but not the key, and answers all the same: as a recorded answer does.
+  // A recorded answer has the right name, but no key for this line.
   Line honest;
   must(honest.master.receive(honest.agent.take_output()));
   const std::string recorded = honest.master.take_output();
@@ -166,7 +166,7 @@ TEST_CASE("an agent without the key does not believe a master without it") {
   CHECK_FALSE(agent.is_proven());
 }
 
-TEST_CASE("what an agent sent before proves nothing when someone else sends it again") {
+TEST_CASE("a replay of an agent's bytes proves nothing") {
   Line honest;
   const std::string hello = honest.agent.take_output();
   must(honest.master.receive(hello));
@@ -195,11 +195,11 @@ TEST_CASE("a record that comes twice, changed or cut is no message") {
   if (change == 2) record.pop_back();
   const Result<> taken = line.master.receive(record);
   CHECK(line.master.take_received() == (change == 0 ? "leave" : ""));
-  CHECK(taken.has_value() == (change == 2));  // which waits for the rest
+  CHECK(taken.has_value() == (change == 2));  // a cut record waits for the rest
   if (!taken) CHECK(taken.error().code == Errc::unreachable);
 }
 
-TEST_CASE("what an agent sends is nothing that it would take for a master's") {
+TEST_CASE("an agent does not take its own bytes for a master's") {
   Line line;
   const std::string hello = line.agent.take_output();
   CHECK_FALSE(line.agent.receive(hello).has_value());
@@ -244,7 +244,7 @@ TEST_CASE("a master gives no ticket by which a later line could begin") {
   CHECK(line.master.take_output().empty());
 }
 
-TEST_CASE("an alert of a master's is understood by an agent's OpenSSL") {
+TEST_CASE("an agent's OpenSSL understands a master's alerts") {
   const auto [alert, words] = GENERATE(std::pair{TlsAlert::no_secret, "it has no secret"},
                                        std::pair{TlsAlert::wrong_secret, "the two secrets differ"},
                                        std::pair{TlsAlert::wrong_version, "another version"},

@@ -4,13 +4,14 @@
 namespace ddprun::rendezvous {
 namespace {
 
-TEST_CASE("a round that begins when the lease is over is started when there is a lease again") {
+TEST_CASE("a round that begins without a lease is started when there is a lease again") {
   AgentSession session = welcomed_session();
   const auto late = session.received(1, ready(0), kGreeted + 10s);
   CHECK(find<agent_action::LeaseOver>(late) != nullptr);
   CHECK(find<agent_action::Received>(late) == nullptr);
   CHECK(sent<Heartbeat>(late));
-  const auto old = session.received(1, Heartbeat{1}, kGreeted + 11s);  // to the first one
+  const auto old =
+      session.received(1, Heartbeat{1}, kGreeted + 11s);  // answers the first heartbeat
   CHECK(find<agent_action::Received>(old) == nullptr);
   const auto leased = session.received(1, Heartbeat{1}, kGreeted + 11s);
   REQUIRE(find<agent_action::LeaseRenewed>(leased) != nullptr);
@@ -39,14 +40,14 @@ TEST_CASE("a node whose hello came late starts the round that it joins, and join
   for (const AgentActions& actions : {early, leased}) CHECK_FALSE(sent<message::Join>(actions));
 }
 
-TEST_CASE("the little that a late hello leaves of a lease is renewed at once") {
+TEST_CASE("a lease that a late hello has left short is renewed at once") {
   AgentSession session = welcomed_session();
   session.received(1, ready(0), kGreeted + 1s);
   const bool resumed = GENERATE(true, false);
   CHECK(sent<Heartbeat>(session.tick(kGreeted + 2s)));
   session.lost(1, {Errc::unreachable, "reset"}, kGreeted + 3s);
   session.connected(2, kGreeted + 3s);
-  session.tick(kGreeted + 4s);  // when a heartbeat was due, had there been a line
+  session.tick(kGreeted + 4s);  // a heartbeat is due, but there is no line
   const auto back = session.received(2, welcome(resumed), kGreeted + 5s);
   CHECK(sent<Heartbeat>(back));
   if (!resumed) session.join({}, kGreeted + 5s);
@@ -100,7 +101,7 @@ TEST_CASE(
   CHECK_FALSE(begun->progress.quiet);
 }
 
-TEST_CASE("a round that is broken before there is a lease is left: the node joins again") {
+TEST_CASE("a node joins again if its round is broken before there is a lease") {
   AgentSession session = welcomed_session();
   session.received(1, ready(0), kGreeted + 10s);
   const auto broken = session.received(1, Notification(Broken{"lost", {}, 0}), kGreeted + 10s);
@@ -111,7 +112,7 @@ TEST_CASE("a round that is broken before there is a lease is left: the node join
   session.received(1, Heartbeat{1}, kGreeted + 11s);
   const auto leased = session.received(1, Heartbeat{1}, kGreeted + 11s);
   CHECK(find<agent_action::LeaseRenewed>(leased) != nullptr);
-  CHECK(find<agent_action::Received>(leased) == nullptr);  // of that round
+  CHECK(find<agent_action::Received>(leased) == nullptr);  // not that round
   CHECK(find<agent_action::Received>(session.received(1, ready(1), kGreeted + 12s)) != nullptr);
 }
 
@@ -121,12 +122,12 @@ TEST_CASE(
   session.received(1, ready(3), kGreeted + 10s);
   session.lost(1, {Errc::closed, "closed"}, kGreeted + 11s);
   session.connected(2, kGreeted + 11s);
-  SECTION("which is back") {
+  SECTION("the master is back") {
     const auto back = session.received(2, welcome(true), kGreeted + 11s);
     CHECK(find<agent_action::LeaseRenewed>(back) != nullptr);
     CHECK(find<agent_action::Received>(back) != nullptr);
   }
-  SECTION("which has a successor") {
+  SECTION("the master has a successor") {
     const auto other = session.received(2, welcome(false, "another"), kGreeted + 11s);
     CHECK(find<agent_action::LeaseRenewed>(other) != nullptr);
     CHECK(find<agent_action::Received>(other) == nullptr);
@@ -148,7 +149,7 @@ TEST_CASE("a round that has waited for a lease is lost like any other with its m
   CHECK_FALSE(sent<message::Join>(other));  // its workers run
 }
 
-TEST_CASE("what a node told of the round before one that waits for a lease, it tells once") {
+TEST_CASE("a node reports a failure once, even if the next round waits for a lease") {
   AgentSession session = welcomed_session();
   session.received(1, ready(0), kGreeted + 1s);
   session.fail(0, exit_9(), kGreeted + 2s);
@@ -183,7 +184,7 @@ TEST_CASE("what a node told of the round before one that waits for a lease, it t
   CHECK(join->request.worker_exits.signal.empty());
 }
 
-TEST_CASE("of a round that it did not start a node says to a new master that it was its last") {
+TEST_CASE("a node reports an unstarted round to the new master as its last") {
   AgentSession session = welcomed_session();
   Layout layout;
   layout.round = 4;
@@ -249,7 +250,7 @@ TEST_CASE("a failure that a restarted master cannot know is reported to it, and 
     REQUIRE(join->request.unreported_failure);
     CHECK(join->request.unreported_failure->wait_status == 9 << 8);
   }
-  SECTION("unless the restart was counted, which is told") {
+  SECTION("unless the restart was counted, which is reported") {
     session.join({}, kGreeted + 3s);
     session.received(1, Notification(Broken{"rank 1 failed", exit_9(), 1, false}), kGreeted + 3s);
     session.lost(1, {Errc::closed, "connection closed"}, kGreeted + 3s);
@@ -279,7 +280,7 @@ TEST_CASE("a failure that a restarted master cannot know is reported to it, and 
   }
 }
 
-TEST_CASE("a failure for which no restart was counted, as its node was lost, is told") {
+TEST_CASE("a failure for which no restart was counted, as its node was lost, is reported") {
   AgentSession session = welcomed_session();
   session.received(1, ready(0), kGreeted + 1s);
   session.fail(0, exit_9(), kGreeted + 2s);
@@ -293,8 +294,7 @@ TEST_CASE("a failure for which no restart was counted, as its node was lost, is 
   CHECK(find<agent_action::FailureDropped>(next)->failure.wait_status == 9 << 8);
 }
 
-TEST_CASE(
-    "what an earlier master counted is no repetition and no acknowledgement to the next one") {
+TEST_CASE("an earlier master's counts neither repeat nor acknowledge anything for the next one") {
   AgentSession session = welcomed_session();
   session.received(1, ready(0), kGreeted + 1s);
   session.received(1, Heartbeat{1}, kGreeted + 1s);  // the join is acknowledged

@@ -4,7 +4,7 @@
 #include "rendezvous/session/agent_session.h"
 #include "tests/catch.h"
 
-// What tests of AgentSession do and look at.
+// The steps of AgentSession's tests.
 
 namespace ddprun::rendezvous {
 
@@ -41,7 +41,7 @@ const Action* find(const AgentActions& actions) {
   return nullptr;
 }
 
-/// The last message of that type among those to be sent.
+/// The last message of that type among those to send.
 template <class T>
 std::optional<T> sent(const AgentActions& actions) {
   std::optional<T> last;
@@ -54,7 +54,7 @@ std::optional<T> sent(const AgentActions& actions) {
   return last;
 }
 
-/// Joined and welcomed on line 1 at kGreeted.
+/// A session that joined and was welcomed on line 1 at kGreeted.
 inline AgentSession welcomed_session() {
   AgentSession session = new_session();
   CHECK(find<agent_action::Dial>(session.join({}, kGreeted)) != nullptr);

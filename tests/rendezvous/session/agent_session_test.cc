@@ -4,7 +4,7 @@
 namespace ddprun::rendezvous {
 namespace {
 
-/// No line that it gets from `now` on is answered: how long it waits on each of the next ones.
+/// The time that it waits on each of the next lines, which get no answer from `now` on.
 std::vector<std::chrono::seconds> patience(AgentSession& session, AgentSession::Time now,
                                            ConnectionId id, int lines) {
   std::vector<std::chrono::seconds> waits;
@@ -19,7 +19,7 @@ std::vector<std::chrono::seconds> patience(AgentSession& session, AgentSession::
   return waits;
 }
 
-TEST_CASE("to a busy master that answered no line yet an agent leaves more time on each") {
+TEST_CASE("an agent waits longer on each line that a busy master does not answer") {
   AgentSession session = new_session();
   session.join({}, kGreeted);
   const auto waits = patience(session, kGreeted, 1, 6);
@@ -30,7 +30,7 @@ TEST_CASE("to a busy master that answered no line yet an agent leaves more time 
   SECTION("while a lease runs out it tries as often as it can") {
     CHECK(patience(session, kGreeted + 231s, 8, 2) == std::vector{3s, 3s});
   }
-  SECTION("and when it is over, or is none, it begins with the shortest") {
+  SECTION("without a lease it begins with the shortest time") {
     session.tick(kGreeted + 250s);
     CHECK(patience(session, kGreeted + 250s, 8, 2) == std::vector{3s, 6s});
   }
@@ -70,8 +70,7 @@ TEST_CASE("a port where no master answers is distinguished from one where nothin
                   "(does another program have the port? ") != std::string::npos);
 }
 
-TEST_CASE(
-    "another program at the master's port ends a node that has had no master yet, and no other") {
+TEST_CASE("another program at the master's port ends only a node that has had no master yet") {
   const Error stranger{Errc::protocol, "HTTP"};
   AgentSession fresh = new_session();
   fresh.join({}, kGreeted);
@@ -99,7 +98,7 @@ TEST_CASE("a master whose messages cannot be read is not dialed again without a 
   CHECK(find<agent_action::Dial>(session.tick(kGreeted + 2s)) != nullptr);
 }
 
-TEST_CASE("where the master is elected another program at its address is a failed attempt") {
+TEST_CASE("another program at an elected master's address is a failed attempt") {
   AgentSession session = new_session(Where::elected);
   session.join({}, kGreeted);
   session.connected(1, kGreeted);
@@ -137,7 +136,7 @@ TEST_CASE("another job or another program at a place of a searched master is a f
   CHECK(find<agent_action::WaitingFor>(session.ask(kGreeted + 6s))
             ->sentence.starts_with("the master at master:2, master:3: no key, or master:29500: "));
 
-  // The time for all of it runs on.
+  // The time for all attempts runs on.
   const auto ended = session.tick(kGreeted + 600s);
   REQUIRE(find<agent_action::GaveUp>(ended) != nullptr);
 
@@ -149,7 +148,7 @@ TEST_CASE("another job or another program at a place of a searched master is a f
             other.received(1, Notification(Refused{"--nnodes"}), kGreeted)) != nullptr);
 }
 
-TEST_CASE("a silent master is told with its own place, whichever place is dialed meanwhile") {
+TEST_CASE("a silent master is reported with its own place, whichever place is dialed") {
   AgentSession session = new_session(Where::searched);
   session.join({}, kGreeted);
   session.connected(1, kGreeted);

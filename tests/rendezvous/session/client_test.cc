@@ -26,7 +26,7 @@ Notification ready(int round) {
 
 }  // namespace
 
-TEST_CASE("an agent may be there before its master") {
+TEST_CASE("an agent may start before its master") {
   World world;
   world.port = tests::unused_port();
   Client::Options options = Member::options("early", world.endpoint());
@@ -123,7 +123,7 @@ TEST_CASE("an agent sends hello and join together") {
   CHECK(request.node_rank == 1);
 }
 
-TEST_CASE("an agent repeats exactly what the master did not count, in order") {
+TEST_CASE("an agent repeats exactly the messages that the master did not count, in order") {
   World world;
   ListenSocket door(world);
   Member agent(world, "agent", door.endpoint());
@@ -226,7 +226,7 @@ TEST_CASE("a node that was given up and joins again has the lease of its new ses
   second->greeted();
   second->answer(no_beats);  // a session that the master does not know
   world.until([&] { return !agent.rounds_lost.empty(); });
-  CHECK(agent.leases.back() == before);  // its workers have no more than they had
+  CHECK(agent.leases.back() == before);  // its workers keep the lease that they had
   agent.join();
   world.until([&] { return agent.leases.back() > before; });
 }
@@ -242,15 +242,14 @@ TEST_CASE("unexpected answers do not renew the lease") {
   reply::Welcome no_beats = welcome(1);
   no_beats.heartbeat = World::kNever;
   master->answer(no_beats);
-  master->next_message<Heartbeat>();  // with the welcome, and no other for long
+  master->next_message<Heartbeat>();  // it follows the welcome; no other comes for long
   for (int i = 0; i < 3; ++i) master->answer(Heartbeat{1});
   master->answer(ready(0));
   agent.next<Ready>();
   CHECK(agent.leases.size() == 2);
 }
 
-TEST_CASE(
-    "an agent that sends hello again does not count what the old connection brings meanwhile") {
+TEST_CASE("an agent that has sent hello again does not count the old connection's notifications") {
   World world;
   ListenSocket door(world);
   Member agent(world, "agent", door.endpoint());
@@ -318,7 +317,7 @@ TEST_CASE("a client that is refused closes its line and does not come back") {
   CHECK_FALSE(agent.gave_up);
 }
 
-TEST_CASE("a node that left comes back when its line breaks, until it could say that it is gone") {
+TEST_CASE("a node that left reconnects until it has reported that it is gone") {
   World world;
   ListenSocket door(world);
   Member agent(world, "agent", door.endpoint());

@@ -24,7 +24,7 @@ TEST_CASE("messages are kept in order until the other end has counted them") {
   CHECK(delivery.unacked().empty());
 }
 
-TEST_CASE("a resumed session ignores repetitions of what came after the report") {
+TEST_CASE("a resumed session ignores repetitions of messages after the report") {
   Delivery<std::string> delivery;
   CHECK(delivery.receive());
   CHECK(delivery.report() == 1);

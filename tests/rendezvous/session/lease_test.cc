@@ -21,11 +21,11 @@ TEST_CASE("a lease runs from the moment that the answered heartbeat was sent") {
   CHECK_FALSE(lease.heartbeat_answered());
 
   lease.heartbeat_sent(kStart + 4s);
-  lease.configure(2s, 10s);  // a new connection answers none of the old one's
+  lease.configure(2s, 10s);  // a new connection answers no heartbeat of the old one
   CHECK_FALSE(lease.heartbeat_answered());
 }
 
-TEST_CASE("a master is silent after two heartbeats, and never where there are none") {
+TEST_CASE("a master is silent after two heartbeats, and never without heartbeats") {
   Lease lease;
   lease.configure(2s, 10s);
   lease.received(kStart);

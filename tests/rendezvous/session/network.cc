@@ -46,7 +46,7 @@ struct Network::Way {
   tcp::socket& to;
   std::array<char, 4096> buffer{};
   std::string waiting{};  // stalled
-  bool ended = false;     // closed by the one who sends
+  bool ended = false;     // closed by the sender
 };
 
 struct Network::Link {

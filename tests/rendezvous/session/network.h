@@ -35,31 +35,31 @@ class Network {
   ~Network();
   Network(const Network&) = delete;
 
-  /// Where members find the server.
+  /// The address at which members find the server.
   Endpoint endpoint() const;
 
-  /// Messages from now on stay on their way, also over connections that are made from now on.
+  /// Holds all messages from now on, also those over new connections.
   void stall();
 
-  /// All that is on its way arrives, and all goes on as if nothing had been.
+  /// Delivers the held messages, and disturbs nothing from now on.
   void heal();
 
   /// The same for one connection, by the order in which they were made.
   void heal(size_t connection);
 
-  /// Messages over the connections there are are lost from now on.
+  /// Loses all messages over the present connections from now on.
   void swallow();
 
-  /// The members' ends of the connections there are break; the server hears nothing of it.
+  /// Breaks the members' ends of the present connections; the server does not notice.
   void break_members_ends();
 
-  /// The connections there are are reset, towards both sides, as a device on the way does it.
+  /// Resets the present connections towards both sides, as a device on the way does.
   void reset();
 
-  /// The same towards the server alone; the members hear nothing of it.
+  /// The same only towards the server; the members do not notice.
   void reset_servers_ends();
 
-  /// Connections so far.
+  /// The number of connections so far.
   size_t connections() const { return links_.size(); }
 
  private:

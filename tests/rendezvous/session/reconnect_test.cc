@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Agents and a server that lose sight of each other: what is lost on the way, who is given up, and
-// a master that is restarted.
+// Tests agents and a server that lose each other: lost messages, nodes that are given up, and a
+// restarted master.
 #include <algorithm>
 
 #include "rendezvous/session/client.h"
@@ -16,7 +16,7 @@ using std::chrono::milliseconds;
 
 namespace {
 
-/// That a test on a busy machine does not stand still for as long.
+/// A test on a busy machine does not stand still for as long.
 constexpr milliseconds kShortLease{1500};
 
 /// Two members of one round: "far", beyond a network, and "near". With leases near is in the
@@ -179,7 +179,7 @@ TEST_CASE("a notification that comes over the old line and over the new one coun
 TEST_CASE("a node whose attempt to come back took too long is not lost when the attempt arrives") {
   Couple couple(World::kNever);
   couple.network.stall();
-  // The first attempt is called off, and the second one waits, too.
+  // The first attempt is cancelled, and the second one waits, too.
   couple.world.until([&] { return couple.network.connections() == 3; });
   couple.network.heal(1);
   couple.network.heal();
@@ -191,7 +191,7 @@ TEST_CASE("a node whose attempt to come back took too long is not lost when the 
   couple.near.next<Closed>();
 }
 
-TEST_CASE("a node that is out of touch kills its workers before the others go on without it") {
+TEST_CASE("an unreachable node kills its workers before the others continue without it") {
   Couple couple(kShortLease);
   couple.network.stall();
   CHECK(contains(couple.near.next<Broken>().reason, "silent for "));
@@ -250,14 +250,14 @@ TEST_CASE("a node that waits for a round joins a restarted master again by itsel
   world.server.reset();
   world.until([&] { return early.client.is_unreachable(); });
   world.start_server(nodes(2, 2),
-                     milliseconds(3000));  // it waits for one, as others may have had a round
+                     milliseconds(3000));  // it waits for a lease, as others may have had a round
   Member late(world, "late");
   late.join(2);
   CHECK(early.next<Ready>().layout.world_size == 5);
   CHECK(early.rounds_lost.empty());
 }
 
-TEST_CASE("a node on the master's own host loses no lease to a master that is in its process") {
+TEST_CASE("a node in the master's own process has no lease to lose") {
   World world(nodes(2, 2), kShortLease);
   Client::Options options = Member::options("host", world.endpoint());
   options.hosted = world.server.get();

@@ -20,7 +20,7 @@ using ddprun::tests::contains;
 
 namespace {
 
-/// Those of a node that opens what the master hands out as `opened`.
+/// The options of a node that opens the master's sealed secret by `open_secret`.
 Client::Options munging(const SecretWorld& world, const std::string& name,
                         KeyRequest::Open open_secret) {
   Client::Options options = world.options(name, security_of("of this node alone"));
@@ -28,7 +28,7 @@ Client::Options munging(const SecretWorld& world, const std::string& name,
   return options;
 }
 
-/// As munge would, if "sealed X" were X sealed.
+/// Opens it as munge would, if "sealed X" were X sealed.
 Result<Secret> opened(const std::string& sealed) {
   return Secret(sealed.substr(std::string("sealed ").size()));
 }
@@ -47,7 +47,7 @@ struct SealedWorld : SecretWorld {
 
 }  // namespace
 
-TEST_CASE("only what was sealed as the secret of this job is one, whoever has sealed it") {
+TEST_CASE("only bytes that were sealed as this job's secret are accepted") {
   const Secret secret(std::string(32, 'x'));
   const auto sealed = [&](const Secret& of, const std::string& run_id) {
     return std::string(sealed_bytes(of, run_id).view());
@@ -105,7 +105,7 @@ TEST_CASE("a node asks again when munge did not answer") {
   CHECK(*tries == 3);
 }
 
-TEST_CASE("what was sealed by someone else, or for another job, opens no line") {
+TEST_CASE("a secret that another master sealed opens no line") {
   SealedWorld world(nodes(2, 2));
   const auto another = [](const std::string&) -> Result<Secret> { return Secret("another's"); };
   CHECK(contains(reason_for(world, munging(world, "stray", another)),
@@ -134,7 +134,7 @@ TEST_CASE("a node without munge is refused by a master with it, and both sides s
   CHECK(world.logged("refused a node at 127.0.0.1: it admits only nodes with its secret"));
 }
 
-TEST_CASE("who asks for the sealed secret can do nothing else on that connection") {
+TEST_CASE("a connection that asks for the sealed secret can do nothing else") {
   SealedWorld world(nodes(1, 1));
   Peer stranger(world);
   stranger.send(greeting());
@@ -150,7 +150,7 @@ TEST_CASE("who asks for the sealed secret can do nothing else on that connection
   CHECK(stranger.received.empty());
 }
 
-TEST_CASE("what answers the request for the sealed secret otherwise is no master") {
+TEST_CASE("a server that answers the request for the sealed secret otherwise is no master") {
   SealedWorld world(nodes(2, 2));
   ListenSocket other(world);
   Client::Options options = munging(world, "careful", opened);

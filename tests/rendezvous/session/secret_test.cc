@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A job with a secret: who is let in, what each side says, and what attackers on the port get.
+// Tests a job with a secret: which nodes it lets in, the reports, and attacks on the port.
 #include <algorithm>
 #include <atomic>
 #include <memory>
@@ -30,7 +30,7 @@ std::string hello_of(const std::shared_ptr<const Security>& security) {
   return SecureChannel(security, SecureChannel::Role::agent).take_output();
 }
 
-/// While it lives this process may have `most` files open.
+/// Lets this process have `most` files open while it lives.
 class OpenFiles {
  public:
   explicit OpenFiles(rlim_t most) {
@@ -64,7 +64,7 @@ TEST_CASE("the nodes of a job with a secret find each other") {
   CHECK(second.next<Broken>().root_cause.has_value());
 }
 
-TEST_CASE("nothing of a job with a secret can be read on the way, but its name") {
+TEST_CASE("only the name of a job with a secret can be read on the way") {
   SecretWorld world(nodes(1, 1));
   ListenSocket between(world);
   Client::Options options = world.options("confidential-host", world.security);
@@ -109,7 +109,7 @@ TEST_CASE("a node with a secret is refused by a master without one, and both sid
   CHECK(world.logged("refused a node at 127.0.0.1: it has a secret, and this master has none"));
 }
 
-TEST_CASE("a node that was a member once is not ended by someone who forges a refusal") {
+TEST_CASE("a forged refusal does not end a node that was a member once") {
   SecretWorld world(nodes(1, 2));
   Network network(world);
   Client::Options options = world.options("member", world.security);
@@ -168,7 +168,7 @@ TEST_CASE("attackers get nothing from the port of a job with a secret, and its n
     CHECK(world.answer_to(changed).size() <= 7);
   }
   CHECK(world.answer_after(std::string("\x16\x03\x01\x00\x00", 5)).empty());
-  CHECK(world.answer_after(hello).empty());           // nothing is computed for who is gone
+  CHECK(world.answer_after(hello).empty());  // nothing is computed for a client that is gone
   const std::string answer = world.answer_to(hello);  // the same to all: nothing of the job
   CHECK_FALSE(answer.empty());
   CHECK_FALSE(contains(answer, "job"));
@@ -189,7 +189,7 @@ TEST_CASE("attackers get nothing from the port of a job with a secret, and its n
   member.next<Ready>();
 }
 
-TEST_CASE("someone who repeats a recorded hello takes the memory of 1,024 handshakes at most") {
+TEST_CASE("repeating a recorded hello takes the memory of 1,024 handshakes at most") {
   const OpenFiles open_files(6'000);
   if (!open_files.allowed()) return;  // this host allows fewer
   SecretWorld world(nodes(1, 1));

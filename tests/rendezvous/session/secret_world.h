@@ -51,7 +51,7 @@ struct SecretWorld : World {
   }
 };
 
-/// Why a member that joins gives up.
+/// The reason for which a member that joins gives up.
 inline std::string reason_for(SecretWorld& world, const Client::Options& options) {
   Member member(world, options);
   member.join();

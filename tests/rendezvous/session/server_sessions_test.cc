@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 
 const ServerSessions::Time kNow(1h);
 
-/// Nodes of a job, "a" on line 1, "b" on line 2 and so on, in round 0. The master's own is none.
+/// Nodes of a job, "a" on line 1, "b" on line 2 and so on, in round 0. The master has no own node.
 struct Job {
   int nodes;
   ServerSessions sessions;
@@ -109,8 +109,7 @@ TEST_CASE("a failure after a member's line was lost is a consequence, if that no
   CHECK(job.sessions.round().restarts() == 0);
 }
 
-TEST_CASE(
-    "a failure waits until each member that had no line when it came has been back or is lost") {
+TEST_CASE("a failure waits until each member that had no line when it came is back or lost") {
   Job job(4);
   job.sessions.lost(2, kNow);
   job.sessions.lost(3, kNow);
@@ -127,7 +126,7 @@ TEST_CASE("a failure does not wait for a member whose line is lost later") {
   job.sessions.lost(2, kNow);
   CHECK(broken(job.fail()) == nullptr);
   job.sessions.lost(3, kNow);
-  SECTION("it counts when the first one is back") {
+  SECTION("the failure counts when the first member is back") {
     const ServerActions back = job.greet(5, "b");
     REQUIRE(broken(back) != nullptr);
     CHECK(broken(back)->root_cause);
@@ -140,7 +139,7 @@ TEST_CASE("a failure does not wait for a member whose line is lost later") {
   }
 }
 
-TEST_CASE("a node whose failure waits is told for which node, and for how long") {
+TEST_CASE("a node whose failure waits gets the awaited node and the time limit") {
   Job job(3);
   job.sessions.lost(2, kNow);
   job.fail();
@@ -161,7 +160,7 @@ TEST_CASE("a failure after a member's line was lost counts when that node is bac
   CHECK(job.sessions.round().restarts() == 1);
 }
 
-TEST_CASE("what waits is taken in its order when the round is broken for another reason") {
+TEST_CASE("waiting messages are taken in order when the round is broken for another reason") {
   Job job(3);
   job.sessions.lost(2, kNow);
   CHECK(broken(job.fail()) == nullptr);
@@ -173,7 +172,7 @@ TEST_CASE("what waits is taken in its order when the round is broken for another
   CHECK(job.sessions.round().nodes().begin()->second.state == NodeState::waiting);
 }
 
-TEST_CASE("no more waits than three nodes send: what comes then is taken at once") {
+TEST_CASE("the number of waiting messages is bounded: later ones are taken at once") {
   Job job(3);
   job.sessions.lost(2, kNow);
   job.fail();
@@ -186,23 +185,23 @@ TEST_CASE("no more waits than three nodes send: what comes then is taken at once
   CHECK((broken(from_c(Message(message::Leave{}))) == nullptr) == (joins == 9));
 }
 
-TEST_CASE("a master that stood still gives nobody up before it has read what they sent meanwhile") {
+TEST_CASE("a master that stood still gives up no node before it has read the node's messages") {
   Job job;
   REQUIRE(job.sessions.deadline());
   const auto overdue = *job.sessions.deadline();
-  SECTION("it stood still for longer than the nodes may be silent") {
+  SECTION("the master stood still for longer than the nodes may be silent") {
     CHECK(broken(job.sessions.tick(overdue + 1h)) == nullptr);
     CHECK(job.sessions.round().nodes().size() == 2);
     job.sessions.received(1, Message(Heartbeat{}), overdue + 1h);
     CHECK(broken(job.sessions.tick(*job.sessions.deadline())) != nullptr);
   }
-  SECTION("it did not: they are silent") {
+  SECTION("the master did not stand still: the nodes are silent") {
     job.sessions.received(1, Message(Heartbeat{}), overdue - 1s);
     CHECK(broken(job.sessions.tick(overdue)) != nullptr);
   }
 }
 
-TEST_CASE("a failure that waits does so no longer than the lease of the node without a line") {
+TEST_CASE("a failure waits no longer than the lease of the node without a line") {
   Job job;
   job.sessions.lost(2, kNow);
   CHECK(broken(job.fail()) == nullptr);
@@ -217,7 +216,7 @@ TEST_CASE("a failure that waits does so no longer than the lease of the node wit
 }
 
 // Messages of an agent on a line that it gave up may be long on their way.
-TEST_CASE("a hello and a join that come after the agent's newer ones are of no effect") {
+TEST_CASE("a hello and a join that come after the agent's newer ones have no effect") {
   Job job;
   job.sessions.connected(3, "b", kProtocolVersion, false);
   message::Hello late;
@@ -230,7 +229,7 @@ TEST_CASE("a hello and a join that come after the agent's newer ones are of no e
   CHECK(job.sessions.round().phase() == Round::Phase::active);
 }
 
-/// Whether a round's start is among what is sent on that line.
+/// Whether a Ready is sent on that line.
 bool is_ready_sent(const ServerActions& actions, ConnectionId line) {
   return std::any_of(actions.begin(), actions.end(), [line](const ServerAction& action) {
     const auto* send = std::get_if<server_action::Send>(&action);
@@ -240,8 +239,8 @@ bool is_ready_sent(const ServerActions& actions, ConnectionId line) {
   });
 }
 
-// Once its session has been forgotten nothing tells that they are late, but that the agent had been
-// welcomed to another one.
+// When the master has forgotten the session, only the ticket of the agent's next hello shows that
+// they are late.
 TEST_CASE("a round that a late hello and join of a lost agent began is not for that agent") {
   ServerSessions sessions(Job::options(2));
   const auto greet = [&](ConnectionId line, const std::string& host, std::uint64_t number,
@@ -275,7 +274,7 @@ TEST_CASE("a round that a late hello and join of a lost agent began is not for t
   CHECK(is_ready_sent(join(4, "b"), 4));
 }
 
-TEST_CASE("a node that another master welcomed meanwhile may still run workers of its round here") {
+TEST_CASE("a node that another master has welcomed may still run workers of its round here") {
   Job job;
   job.sessions.lost(2, kNow);
   job.sessions.connected(3, "b", kProtocolVersion, false);
@@ -360,7 +359,7 @@ TEST_CASE("a node that returns as another process waits for the lease of the one
   CHECK(sessions.round().phase() == Round::Phase::active);
   CHECK(sessions.round().nodes().size() == 2);
 
-  SECTION("when that is over it takes the place") {
+  SECTION("it takes the place when that lease is over") {
     sessions.received(1, Message(Heartbeat{0}), kNow + 10s);
     sessions.received(3, Message(Heartbeat{0}), kNow + 10s);
     const ServerActions over = sessions.tick(kNow + 12s);
@@ -368,20 +367,20 @@ TEST_CASE("a node that returns as another process waits for the lease of the one
     CHECK(tests::contains(broken(over)->reason, "silent"));
     CHECK(sessions.round().nodes().contains(3));
   }
-  SECTION("or earlier, when nothing of it runs any more") {
+  SECTION("it takes the place when no process of the node before runs") {
     sessions.connected(4, "guardian of b", kProtocolVersion, false);
     sessions.received(4, Message(message::Gone{"b", "its agent was killed"}), kNow);
     CHECK(sessions.round().nodes().contains(3));
   }
-  SECTION("if that is back it is refused") {
+  SECTION("it is refused if the process before is back") {
     CHECK(is_refused(replaced.greet(4, "b"), 3));
   }
-  SECTION("if it has gone itself nothing is left of it") {
+  SECTION("it leaves nothing behind if it is gone first") {
     sessions.received(3, Message(message::Gone{"b again", "it was stopped"}), kNow);
     CHECK_FALSE(is_refused(replaced.greet(4, "b"), 3));
     CHECK(sessions.round().nodes().size() == 2);
   }
-  SECTION("it has one place, however often it asks") {
+  SECTION("a node that asks twice has one place") {
     replaced.join(4, "b", 1, " again");
     sessions.connected(5, "guardian of b", kProtocolVersion, false);
     const ServerActions gone =
@@ -391,7 +390,8 @@ TEST_CASE("a node that returns as another process waits for the lease of the one
   }
 }
 
-TEST_CASE("who says that it hosts the master is refused at once, and does not wait for a place") {
+TEST_CASE(
+    "a node that claims to host the master is refused at once, and does not wait for a place") {
   Replaced replaced;
   replaced.greet(3, "b", " again");
   message::Join join = Job::join("b");
@@ -404,20 +404,20 @@ TEST_CASE("who says that it hosts the master is refused at once, and does not wa
   CHECK(replaced.sessions.round().nodes().size() == 1);
 }
 
-TEST_CASE("a node that waits for its place is told so") {
+TEST_CASE("a node that waits for its place gets this as the reason") {
   Replaced replaced;
   replaced.join(3, "b", 1, " again");
   CHECK(tests::contains(told(replaced.sessions.received(3, Message(message::Ask{}), kNow)),
                         "had this node_rank before"));
 }
 
-TEST_CASE("a place of another host, or of a node with a line, is no place to wait for") {
+TEST_CASE("a node does not wait for the place of another host, or of a node with a line") {
   Replaced replaced;
   CHECK(is_refused(replaced.join(3, "c", 1), 3));
   CHECK(is_refused(replaced.join(4, "a", 0, " again"), 4));
 }
 
-TEST_CASE("workers that wait for those of a node that is refused are told") {
+TEST_CASE("workers that wait for those of a refused node are notified") {
   Job job;
   const ServerActions actions = job.sessions.received(2, Error{Errc::protocol, "no type"}, kNow);
   REQUIRE(broken(actions) != nullptr);
@@ -427,7 +427,7 @@ TEST_CASE("workers that wait for those of a node that is refused are told") {
   CHECK(std::count_if(actions.begin(), actions.end(), tells) == 1);
 }
 
-TEST_CASE("nodes that run different commands are told of in one line") {
+TEST_CASE("different commands of nodes are reported in one line") {
   ServerSessions sessions(Job::options(3));
   std::vector<std::string> warnings;
   for (const char* host : {"a", "b", "c"}) {
@@ -453,7 +453,7 @@ TEST_CASE("nodes that run different commands are told of in one line") {
             "commands, but another job needs another port (--rdzv_endpoint)"});
 }
 
-/// The log when two nodes of eight workers begin, with a store of ddprun's or of rank 0's.
+/// The warnings when two nodes of eight workers begin, with a store of ddprun's or of rank 0's.
 std::vector<std::string> warnings_with(size_t connections, int store_port) {
   ServerSessions::Options options = Job::options(2);
   options.connections = connections;
@@ -477,7 +477,7 @@ std::vector<std::string> warnings_with(size_t connections, int store_port) {
   return warnings;
 }
 
-TEST_CASE("a job that needs more connections than the master can have is told so once") {
+TEST_CASE("a job that needs more connections than the master can have gets one warning") {
   const std::vector<std::string> warnings = warnings_with(17, 0);
   REQUIRE(warnings.size() == 1);
   CHECK(tests::contains(warnings[0], "needs 18 connections to its master, which can have 17"));

@@ -73,7 +73,7 @@ std::optional<std::string> failure_in_store(World& world) {
 }
 
 /// A process that greets more often than the server lets strangers, and then reports on a pipe: '+'
-/// when as many were turned away as had to be, '-' where it cannot have so many connections.
+/// if enough were turned away, '-' if it cannot have so many connections.
 class Strangers {
  public:
   explicit Strangers(std::uint16_t port) {
@@ -162,7 +162,7 @@ TEST_CASE("success of the only node ends the job") {
   CHECK(std::holds_alternative<Succeeded>(agent.next<Closed>().ending));
 }
 
-TEST_CASE("two nodes share the ranks, and one that says that it is gone is lost at once") {
+TEST_CASE("two nodes share the ranks, and a node that reports its end is lost at once") {
   World world(nodes(2, 2));
   Member stays(world, "stays"), goes(world, "goes");
   stays.join(2);
@@ -259,7 +259,7 @@ TEST_CASE("an agent that joins when the job is over gets its end") {
   CHECK(stranger.next<Refused>().left_out);
 }
 
-TEST_CASE("connections that only greet are bounded in number, and agents go on") {
+TEST_CASE("connections that only greet are bounded in number, and agents continue") {
   World world(RoundSpec{});
   Member agent(world, alone(world, "a"));
   agent.join();
@@ -301,7 +301,7 @@ TEST_CASE("workers find the store on the same port, empty again in each round") 
   CHECK(second == 1);
 }
 
-TEST_CASE("rank 0's own store is at the endpoint if node 0 lives there, else where it is seen") {
+TEST_CASE("rank 0's own store is at the endpoint if node 0 runs there, else at node 0's address") {
   const bool is_host = GENERATE(true, false);
   World world(nodes(2, 2));
   Member first(world, "first"), second(world, "second");
@@ -342,7 +342,7 @@ TEST_CASE("workers learn of lost nodes from the store, but not of nodes that joi
   }
 }
 
-TEST_CASE("a server says when a round begins and when it ends") {
+TEST_CASE("a server reports when a round begins and when it ends") {
   World world(nodes(1, 1));
   std::vector<bool> changes;
   world.server->when_round_changes([&](bool runs) { changes.push_back(runs); });

@@ -96,7 +96,7 @@ TEST_CASE("a guardian proves that its agent is gone, by the session") {
     world.until([&] { return guardian.closed; });
     CHECK(guardian.received.empty());
   };
-  say("t");  // of no agent
+  say("t");  // no agent's
   agent.say(message::Ask{});
   agent.next_reply<reply::Welcome>();
   agent.next_notification<Ready>();
@@ -106,7 +106,7 @@ TEST_CASE("a guardian proves that its agent is gone, by the session") {
     say("s");
     CHECK(contains(stays.next<Broken>().reason, "(peer) is gone: its agent was killed by SIGKILL"));
   }
-  SECTION("and what the agent said before comes first") {
+  SECTION("and the agent's earlier messages come first") {
     say("s");
     Failure failure;
     failure.pid = 1;
@@ -139,7 +139,7 @@ TEST_CASE("an agent that was lost learns it, even if the first welcome that says
   }
 }
 
-TEST_CASE("nobody but the server's own process hosts the master") {
+TEST_CASE("only the server's own process hosts the master") {
   World world(nodes(2, 2));
   Member own(world, "own");
   own.request.hosting = true;
@@ -195,7 +195,7 @@ TEST_CASE("notifications that a session did not count are repeated in order, and
   CHECK(knows_one.next_reply<Heartbeat>().received == 1);
 
   Peer knows_all(world);
-  knows_all.introduce("s", 2, 0);  // what was counted once is not kept
+  knows_all.introduce("s", 2, 0);  // counted notifications are not kept
   knows_all.next_reply<reply::Welcome>();
   knows_all.say(message::Ask{});
   knows_all.next_reply<reply::Waiting>();
@@ -247,7 +247,7 @@ TEST_CASE("the master's own node has no lease") {
   Peer silent(world);
   silent.introduce("s", 2);
   silent.join();
-  // Both have been silent for as long; a join of the one that is gone does not count.
+  // Both have been silent for as long. A join of the lost node does not count.
   silent.next_reply<reply::Welcome>();
   CHECK(silent.next_notification<Ready>().layout.guests == 1);
   world.until([&] { return silent.closed; });

@@ -13,7 +13,7 @@ using namespace ddprun::rendezvous;
 
 namespace {
 
-/// A length in front of a frame.
+/// The length that stands in front of a frame.
 std::string frame_of(size_t size) {
   std::string prefix;
   for (const int shift : {24, 16, 8, 0}) prefix += static_cast<char>(size >> shift & 0xff);
@@ -48,7 +48,7 @@ TEST_CASE("a session of more than 64 characters is refused") {
   CHECK(tests::contains(stranger.next_notification<Refused>().sentence, "'session'"));
 }
 
-TEST_CASE("lines that strangers cause are cut and limited") {
+TEST_CASE("log lines that strangers cause are cut and limited") {
   World world(RoundSpec{});
   for (int i = 0; i < 100; ++i) {
     Peer stranger(world);

@@ -19,7 +19,7 @@ using boost::system::error_code;
 
 namespace {
 
-constexpr std::chrono::seconds kDeadline{300};  // of a loaded machine, too
+constexpr std::chrono::seconds kDeadline{300};  // long enough on a loaded machine
 
 }  // namespace
 

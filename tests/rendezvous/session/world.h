@@ -26,13 +26,13 @@ class World {
   static constexpr std::chrono::milliseconds kSoon{50};
   static constexpr std::chrono::milliseconds kNever{600'000};
 
-  /// Without a server.
+  /// Makes a world without a server.
   World();
   explicit World(const RoundSpec& spec, std::chrono::milliseconds lease = kNever);
   ~World();
   World(const World&) = delete;
 
-  /// Listens at the port of the server before, else at a free one.
+  /// Listens at the last server's port, or at a free one.
   void start_server(const RoundSpec& spec, std::chrono::milliseconds lease = kNever);
 
   Endpoint endpoint() const { return {"127.0.0.1", port}; }
@@ -48,7 +48,7 @@ class World {
 
   boost::asio::io_context io{1};
   std::shared_ptr<const Security> security;  ///< of servers that are started; nullptr: none
-  std::string sealed_secret;                 ///< that of `security`, for those who ask
+  std::string sealed_secret;                 ///< `security`'s, for agents that ask
   std::unique_ptr<Server> server;
   std::uint16_t port = 0;
   std::uint64_t hellos = 0;      ///< of peers; each has a number
@@ -69,7 +69,7 @@ class Member {
       : Member(world, options(name, server)) {}
   Member(World& world, Client::Options options);
 
-  /// Those of a member of the job of two nodes with the id "job".
+  /// The options of a member of the job "job" of two nodes.
   static Client::Options options(const std::string& name, const Endpoint& server);
 
   /// Joins, and reports its last layout.
@@ -94,7 +94,7 @@ class Member {
   std::vector<std::string> waiting;
   std::vector<std::string> connection_changes;
   std::vector<std::string> rounds_lost;
-  std::vector<BootClock::time_point> leases;  ///< until when they ran
+  std::vector<BootClock::time_point> leases;  ///< their ends
   int leases_over = 0;
   std::optional<Error> gave_up;
 
@@ -161,7 +161,7 @@ class Peer {
   /// Sends nothing more, and continues to receive.
   void end();
 
-  /// Of the other side.
+  /// The other side's address.
   std::string address() const { return socket_.remote_endpoint().address().to_string(); }
 
   std::string received;  ///< bytes that are not processed yet

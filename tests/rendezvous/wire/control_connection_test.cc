@@ -16,7 +16,7 @@ using namespace ddprun::rendezvous;
 using boost::asio::ip::tcp;
 using boost::asio::local::stream_protocol;
 
-TEST_CASE("send calls no hook, also where the other end does not read") {
+TEST_CASE("send calls no hook, even if the other end does not read") {
   boost::asio::io_context io;
   stream_protocol::socket ours(io), theirs(io);
   boost::asio::local::connect_pair(ours, theirs);
@@ -49,7 +49,7 @@ TEST_CASE("a connection that is dropped after it overflowed calls no hook") {
   CHECK(lost == 0);
 }
 
-TEST_CASE("an agent that joins again and again and never reads is lost, and the master goes on") {
+TEST_CASE("an agent that joins again and again and never reads is lost") {
   World world(RoundSpec{}, std::chrono::milliseconds(300));
   tcp::socket agent(world.io, tcp::v4());
   agent.set_option(tcp::socket::receive_buffer_size(4096));

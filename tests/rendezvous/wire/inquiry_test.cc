@@ -161,7 +161,7 @@ TEST_CASE("the master passes a question on, and its answer back, once") {
   CHECK(inquiries<Informed>(job.say(2, Inform{1, 70, "{}"})).empty());
 }
 
-TEST_CASE("a node that cannot be asked is an answer, and an asker that is lost needs none") {
+TEST_CASE("a question to an unreachable node is answered, and a lost asker gets nothing") {
   InquiredJob job(3);
   CHECK(inquiries<Informed>(job.say(1, Inquire{70, 99, "/"})).at(0).second.answer.empty());
   job.sessions.lost(2, kInquiryStart);
@@ -171,8 +171,7 @@ TEST_CASE("a node that cannot be asked is an answer, and an asker that is lost n
   CHECK(inquiries<Informed>(job.say(3, Inform{1, 72, "{}"})).empty());
 }
 
-TEST_CASE(
-    "a request to stop reaches every node once, and those without a line when they are back") {
+TEST_CASE("a request to stop reaches every node once, and a node without a line when it is back") {
   InquiredJob job(3);
   job.sessions.lost(3, kInquiryStart);
   const auto told = inquiries<StopJob>(job.say(2, StopJob{}));

@@ -75,7 +75,7 @@ TEST_CASE("own line: texts of workers are cut and cleaned as on the wire") {
   CHECK(std::get<Broken>(std::get<Notification>(*line.at_agent.at(0))).reason == "\xef\xbf\xbd");
 }
 
-TEST_CASE("own line: what no other node would take arrives as an error") {
+TEST_CASE("own line: a message that no other node would take arrives as an error") {
   OwnLine line;
   Failure success;
   success.wait_status = 0;
@@ -86,7 +86,7 @@ TEST_CASE("own line: what no other node would take arrives as an error") {
   CHECK(line.at_server[0].error().code == Errc::protocol);
 }
 
-TEST_CASE("own line: an end that was destroyed is lost to the other, after what it had sent") {
+TEST_CASE("own line: the other end loses a destroyed end after its last message") {
   OwnLine line;
   line.agent->send(message::Succeed{0});
   line.server->send(Heartbeat{7});
@@ -96,7 +96,7 @@ TEST_CASE("own line: an end that was destroyed is lost to the other, after what 
   CHECK(line.lost_by_server == 1);
   CHECK(line.at_agent.empty());
   CHECK(line.lost_by_agent == 0);
-  line.server->send(Heartbeat{8});  // nobody has it
+  line.server->send(Heartbeat{8});  // it reaches no end
   line.server.reset();
   line.run();
   CHECK(line.lost_by_agent == 0);

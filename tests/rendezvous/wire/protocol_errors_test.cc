@@ -29,7 +29,7 @@ struct Wrong {
   json value;
 };
 
-/// Each of the values in place of the right one is refused by the name of its field.
+/// Checks that each of these values is refused, by the name of its field.
 template <class Decode>
 void check_refused(const std::string& frame, Decode decode, const std::vector<Wrong>& wrongs) {
   const json body = json::parse(body_of(frame));
@@ -73,7 +73,7 @@ TEST_CASE("an invalid message is an error, never a crash") {
   }
 }
 
-TEST_CASE("a number of an agent's that cannot be is refused by its name") {
+TEST_CASE("an impossible value in an agent's message is refused by its field's name") {
   check_refused(encode(Message(sample_hello())), decode_message,
                 {{"/min_nodes", 0},
                  {"/max_nodes", 1},
@@ -165,7 +165,7 @@ TEST_CASE("a number of an agent's that cannot be is refused by its name") {
                  {"/failure/log_folder", 7}});
 }
 
-TEST_CASE("a number of the master's that cannot be is refused by its name") {
+TEST_CASE("an impossible value in a master's message is refused by its field's name") {
   check_refused(encode(Reply(sample_welcome())), decode_reply,
                 {{"/master", 1},
                  {"/resumed", 0},

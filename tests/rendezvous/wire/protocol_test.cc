@@ -228,7 +228,7 @@ TEST_CASE("notifications arrive as they were written") {
   CHECK(delivered<Refused>(Refused{"other job", false, true}).is_stranger);
 }
 
-TEST_CASE("the end of the job arrives as it came, with what became of the others") {
+TEST_CASE("the end of the job arrives as it was written, with the other workers' ends") {
   CHECK(std::holds_alternative<Succeeded>(delivered<Closed>(Closed{Succeeded{}}).ending));
 
   const Failed sent = {sample_failure(), 3, "ranks 0-6 were stopped\nrank 9 failed", "no restart",
