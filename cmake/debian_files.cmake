@@ -1,5 +1,5 @@
-# For CPack, before it packs: what Debian's policy wants of each package (copyright, a change log), and pages of the
-# manual that are compressed.
+# CPack runs this before it packs. Makes what Debian's policy requires of each package (copyright, a change log), and
+# compressed pages of the manual.
 
 string(TIMESTAMP date "%a, %d %b %Y %H:%M:%S +0000" UTC)  # SOURCE_DATE_EPOCH
 foreach(component IN LISTS CPACK_COMPONENTS_ALL)

@@ -1,10 +1,10 @@
-# What an installation has beside programs and libraries, and the Debian packages that CPack makes of a Release
-# build for `scripts/package deb`.
+# Installs files beside programs and libraries, and describes the Debian packages that CPack makes of a Release build
+# for `scripts/package deb`.
 install(FILES LICENSE README.md CHANGELOG.md SECURITY.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT ddprun)
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT ddprun
         FILES_MATCHING PATTERN *.md PATTERN *.png PATTERN *.svg PATTERN grafana.json)
 
-# The licences of what is compiled in want to be shown. Boost's and the compiler's libraries do not want it of programs.
+# The licences of code that is compiled in have to be shown, except those of Boost and of the compiler's libraries.
 set(notices "What is compiled into ddprun and the library ddp, as Debian describes the licences of each:\n")
 foreach(package IN ITEMS libcli11-dev libfmt-dev libspdlog-dev libxxhash-dev nlohmann-json3-dev)
   set(file /usr/share/doc/${package}/copyright)

@@ -6,7 +6,7 @@ execute_process(COMMAND uname -m OUTPUT_VARIABLE machine OUTPUT_STRIP_TRAILING_W
 if(NOT DDPRUN_ARCH STREQUAL machine)
   set(CMAKE_SYSTEM_NAME Linux)
   set(CMAKE_SYSTEM_PROCESSOR ${DDPRUN_ARCH})
-  # For the manual, which ddprun itself prints.
+  # The build runs ddprun, which prints the manual.
   set(CMAKE_CROSSCOMPILING_EMULATOR qemu-${DDPRUN_ARCH}-static -L /usr/${DDPRUN_ARCH}-linux-gnu)
 endif()
 

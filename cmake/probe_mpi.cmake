@@ -1,5 +1,5 @@
-# Finds MPI according to DDPRUN_MPI (AUTO, ON, OFF). Sets DDPRUN_HAS_MPI and ddprun_mpi_summary, a text for
-# people. If MPI is found, there is the target MPI::MPI_CXX.
+# Finds MPI according to DDPRUN_MPI (AUTO, ON, OFF). Sets DDPRUN_HAS_MPI and ddprun_mpi_summary, a sentence. If MPI
+# is found, there is the target MPI::MPI_CXX.
 
 if(NOT DDPRUN_MPI MATCHES "^(AUTO|ON|OFF)$")
   message(FATAL_ERROR "DDPRUN_MPI must be AUTO, ON or OFF, not ${DDPRUN_MPI}")

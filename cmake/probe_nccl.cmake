@@ -1,5 +1,5 @@
 # Finds the headers of NCCL and CUDA according to DDPRUN_NCCL (AUTO, ON, OFF). Sets DDPRUN_HAS_NCCL,
-# DDPRUN_NCCL_INCLUDE_DIR, CUDAToolkit_INCLUDE_DIRS and ddprun_nccl_summary, a text for people. If CUDA's
+# DDPRUN_NCCL_INCLUDE_DIR, CUDAToolkit_INCLUDE_DIRS and ddprun_nccl_summary, a sentence. If CUDA's
 # compiler is found, too, it is enabled as CMAKE_CUDA_COMPILER; only an example needs it.
 
 function(ddprun_probe_nccl)

@@ -1,5 +1,5 @@
-# What `ddprun --version` says, for cli/manual/version.cc alone: the commit, the type of the build, what is in it. No
-# date and no path, so that two builds of the same sources are the same.
+# Makes the text of `ddprun --version`, for cli/manual/version.cc alone: the commit, the build type and the contents. It
+# has no date and no path, so that two builds of the same sources are the same.
 
 # In a tarball, or one that was unpacked within another repository: unknown.
 set(ddprun_commit unknown)

@@ -58,8 +58,7 @@ CONFINED = {
     r"nccl\.h": r"collectives/backends/nccl/\w+\.(h|cc)",
     r"(torch|ATen|c10)/": r"collectives/include/ddp/torch\.h",
 }
-# What no pure unit reaches; what it does not include itself (<sys/wait.h> and <netinet/in.h> decode); and
-# what it does not call.
+# No pure unit reaches EVENTS, includes SYSTEM itself (<sys/wait.h> and <netinet/in.h> only decode), or makes CALLS.
 EVENTS = re.compile(r"boost/(asio|beast|process)")
 SYSTEM = re.compile(r"(sys/(?!wait\.h)|net/|netinet/(?!in\.h)|linux/)|(unistd|fcntl|poll|netdb|spawn|sched|pthread|dlfcn|dirent)\.h$"
                     r"|(thread|fstream|filesystem|iostream|future|condition_variable)$")

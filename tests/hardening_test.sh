@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What the programs have against errors that get past the tests, as their ELF files say.
+# Checks the programs' protection against errors that get past the tests, as their ELF files show it.
 #   hardening_test.sh BUILD_TYPE COMPILER_HAS_CET FILE...   a program, or shared libraries
 set -euo pipefail
 command -v readelf >/dev/null || { echo "skipped: there is no readelf" && exit 77; }
@@ -34,7 +34,7 @@ for file; do
     */ddprun) refuse 'NEEDED.*libm\.so' "$dynamic" "it loads libm at each start" ;;
   esac
   [ "$has_cet" = 1 ] || continue
-  # Where an indirect call may arrive. The loader does not enforce it while libraries beneath are without.
+  # Marks of the targets of indirect calls. The loader does not enforce them while libraries beneath have none.
   case $file in
     *.so*) marked=$(objdump -d "$file" | grep -c endbr) ;;
     *) marked=$(objdump -d --disassemble=main "$file" | grep -c endbr)0 ;;

@@ -61,7 +61,7 @@ class Job:
         self.folder = tempfile.mkdtemp(prefix='ddprun-chaos-', dir='/dev/shm')
         self.stamps = self._make_folder('stamps')
         self.finish_file = os.path.join(self.folder, 'finish')
-        self.history = []         # lines for people
+        self.history = []         # lines of the report
         self.lives = []           # all that ever were
         self.foreign = []         # lives of other jobs
         self._undo = []           # (when, what, function)

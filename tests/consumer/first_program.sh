@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # The page "C++ in ten minutes" is true: its files and its commands, as they stand there, with the library
-# that was installed. What they print is compared but for numbers and names of hosts; "..." is left out.
+# that was installed. Compares their output, except numbers and names of hosts; leaves "..." out.
 #   first_program.sh PAGE BIN PREFIX FLAGS    in an empty folder
 set -euo pipefail
 page=$1 bin=$2

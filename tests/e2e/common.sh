@@ -129,8 +129,8 @@ wait_for_ddprun() {
 
 finish() {
   wait_for_ddprun
-  # A wait also ends when ddprun was stopped, though it was continued a moment before. `wait -f` does
-  # not, but bash 5.2 looks then at memory that it has freed, and may wait for ever for what was killed.
+  # A wait also ends when ddprun was stopped, though it was continued a moment before. `wait -f` does not, but bash 5.2
+  # looks then at memory that it has freed, and may wait without end for a process that was killed.
   while [ "$code" -gt 128 ] && kill -0 "$ddprun" 2>/dev/null; do sleep 0.02 && wait_for_ddprun; done
   codes[$name]=$code
   kill -KILL -- "-${watchdogs[$name]}" 2>/dev/null || true

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What --print_completion prints completes command lines in the shell itself.
+# The scripts of --print_completion complete command lines in the shell itself.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 PATH=$(dirname "$(realpath "$DDPRUN")"):$PATH
@@ -13,7 +13,7 @@ for shell in bash zsh fish; do
 done
 bash -n "$work/script.bash"
 
-# Of a line of several words, the last of which may be empty, as readline takes it apart: at blanks, = and :.
+# Completes a line of several words, the last of which may be empty, as readline splits it: at blanks, = and :.
 complete_in_bash() {  # LINE: prints the replies, sorted
   (cd "$work" && bash -c '
     compopt() { :; }  # outside of readline there is none

@@ -18,7 +18,7 @@ expect_exit 3
 expect_stderr 'rank 1 failed first: exit 3'
 expect_no_process_left
 
-# What the child finds out after the fork.
+# An error that the child finds after the fork.
 printf 'no script' >"$work/text"
 chmod +x "$work/text"
 run "$work/text"

@@ -10,7 +10,7 @@ etcd=(--rdzv_backend etcd --rdzv_endpoint "$(etcd_endpoints)")
 program='until [ -e "$0/$1" ]; do sleep 0.05; done; echo "done at $MASTER_ADDR:$MASTER_PORT"'
 is_master() { grep -q 'this node is the master' "$err"; }
 
-# Any node may be the master. One that leaves hands over at once: long before its key would vanish.
+# Any node may be the master. A master that leaves hands over at once: long before its key would vanish.
 job=("${etcd[@]}" --rdzv_id leaves --nnodes 2:3 --last_call_timeout 60s sh -c "$program" "$work" first)
 for node in a b c; do on "$node" start "${job[@]}"; done
 for node in a b c; do on "$node" wait_for_event round_ready '"round":0,'; done
@@ -35,7 +35,7 @@ run "${etcd[@]}" --rdzv_id leaves --nnodes 2 true
 expect_exit 2
 expect_stderr 'its job has --nnodes 2:3, this node was started with 2'
 
-# What has ended is not begun again by a node that comes late.
+# A node that comes late does not begin an ended job again.
 : >"$work/first"
 for node in "${rest[@]}"; do
   on "$node" finish
@@ -61,7 +61,7 @@ for node in a b; do
   expect_no_stderr 'lost the master'
 done
 
-# One that hangs for longer stops the workers, and the job goes on when it is back.
+# If etcd hangs for longer, the workers stop, and the job continues when etcd is back.
 job=("${etcd[@]}" --rdzv_id stops --nnodes 2 "${quick[@]}" sh -c "$program" "$work" third)
 for node in a b; do on "$node" start "${job[@]}"; done
 for node in a b; do on "$node" wait_for_event round_ready '"round":0,'; done
@@ -79,7 +79,7 @@ for node in a b; do
   expect_exit 0
 done
 
-# A password is needed, not shown to workers, and a wrong one is told.
+# A password is needed, not shown to workers, and a wrong one is reported.
 { ctl user add root:toor && ctl role add root && ctl user grant-role root root && ctl auth enable; } \
   &>"$work/auth" || fail "etcd: $(cat "$work/auth")"
 job=("${etcd[@]}" --rdzv_id secret sh -c '

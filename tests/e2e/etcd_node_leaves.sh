@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What a node does that is told to leave, seen by what stands for etcd. One that is not the master, as
-# its key was never answered for, ends its lease in etcd, and does not report a wait of a master while
-# there is no answer to that. A master serves nobody any more when it ends its lease: else it would
-# renew leases of nodes while its successor waits for their end.
+# A node that gets the order to leave, seen by a server that stands for etcd. If the node is not the master, as the
+# request for its key got no answer, it ends its lease in etcd, and does not report that it waits for a master while
+# that has no answer. A master serves no node any more when it ends its lease: else it would renew leases of nodes while
+# its successor waits for their end.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 command -v python3 >/dev/null || skip 'there is no python3'
 cat >"$work/etcd.py" <<'PROGRAM'

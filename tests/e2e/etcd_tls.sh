@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# TLS to etcd, with certificates on both sides: a job runs, and whatever is wrong with a certificate,
-# a file or the protocol is told in one sentence, at once.
+# TLS to etcd, with certificates on both sides: a job runs, and each fault of a certificate, a file or the protocol is
+# reported in one sentence, at once.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/etcd_servers.sh"
 command -v openssl >/dev/null || skip 'there is no openssl'

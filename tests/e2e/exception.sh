@@ -4,7 +4,7 @@
 # it, too. A file that is malformed, or of an earlier attempt, is ignored.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-# As PyTorch's @record does.
+# Writes the error file as PyTorch's @record does.
 cat >"$work/train.py" <<'END'
 import json, os, sys, time, traceback
 
@@ -85,8 +85,8 @@ expect_exit 5
 expect_stderr "^ddprun: TORCHELASTIC_ERROR_FILE: cannot create $work/none/error.json.*: No such file"
 expect_no_process_left
 
-# A worker that had reported an exception before it was stopped has failed, too. One that reports it because
-# it is stopped has not.
+# A worker that had reported an exception before it was stopped has failed, too. A worker that reports one because it is
+# stopped has not.
 run --nproc_per_node 3 sh -c '
   report() { echo "{\"message\": \"ValueError: $1\"}" >"$TORCHELASTIC_ERROR_FILE"; }
   case $RANK in

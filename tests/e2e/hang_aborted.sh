@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Where no process may trace another, as in some containers, a round that hangs is ended by SIGABRT for workers of
+# If no process may trace another, as in some containers, ddprun ends a round that hangs by SIGABRT for workers of
 # Python, which print their stacks at it, before the others get SIGTERM.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 command -v python3 >/dev/null || skip "there is no python3"
@@ -41,7 +41,7 @@ run --nproc_per_node 3 --hang_timeout 5 python3 "$work/train.py"
 expect_exit 124
 expect_stderr 'ranks 0-2 were stopped by ddprun'
 
-# Who says that Python is not to print them is obeyed.
+# ddprun obeys a user who forbids Python to print them.
 PYTHONFAULTHANDLER='' run --hang_timeout 5 python3 "$work/train.py"
 expect_exit 124
 expect_no_stderr 'load_batch'

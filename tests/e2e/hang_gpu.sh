@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A worker that polls for its GPU inside the driver, at 100 % CPU, makes no progress by that: the hang is noticed, and the
-# rank that sleeps is named. One that comes back from the driver again and again does, even if it writes nothing and never
-# sleeps.
+# A worker that polls for its GPU inside the driver, at 100 % CPU, makes no progress by that: ddprun reports the hang,
+# and names the rank that sleeps. A worker that comes back from the driver again and again makes progress, even if it
+# writes nothing and never sleeps.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 command -v g++ >/dev/null || skip "there is no g++"
 python3 -c 'import ctypes; ctypes.CDLL("libdw.so.1")' 2>/dev/null || skip "there is no python3 or libdw"
@@ -87,7 +87,7 @@ run --nproc_per_node 2 --hang_timeout 2 "$work/train" 160
 expect_exit 0
 expect_no_stderr 'has made progress'
 
-# A failure for want of a peer names it, too.
+# The report of a failure by a lost peer names that rank, too.
 start --nproc_per_node 3 "$work/train" 1 "$work/go"
 for rank in 0 1 2; do wait_for_stdout "^\[$rank\] ready"; done
 sleeper=$(worker_of 0)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Of a program that uses `ddp` the status shows the collective call of each rank; a rank that has not begun a call
-# in which the others wait is named, however they wait.
+# The status of a program that uses `ddp` shows the collective call of each rank. It names a rank that has not begun a
+# call in which the others wait, however they wait.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 worker=$DDPRUN_BIN/failures_worker

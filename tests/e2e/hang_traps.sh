@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What looks like a hang and is none is not reported: a job that compiles, writes a checkpoint, computes or spins (also
-# one of MPI in a barrier), draws a progress bar in a thread, is held by a debugger, or stood still as a whole. Each
-# does so for twice the time-out.
+# A job that only looks hung is not reported: one that compiles, writes a checkpoint, computes or spins (also in a
+# barrier of MPI), draws a progress bar in a thread, is held by a debugger, or stood still as a whole. Each does so for
+# twice the time-out.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 command -v python3 >/dev/null || skip "there is no python3"
 

@@ -59,7 +59,7 @@ exec(open(os.environ["work"] + "/bar.py").read())'
 expect_exit 124
 expect_stdout 'still drawn'
 
-# What a worker says of its progress is shown to whoever asks.
+# The status shows what a worker reports of its progress.
 start -- python3 -c '
 import os, socket, time
 address = os.environ["NOTIFY_SOCKET"]

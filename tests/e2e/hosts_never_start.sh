@@ -30,7 +30,7 @@ expect_exit 0
 expect_stderr '^ddprun: host never: ddprun did not start there before the job ended$'
 expect_no_process_left
 
-# What a host says may arrive when the job has succeeded: it has started all the same.
+# A host's message may arrive when the job has succeeded: the host has started all the same.
 start "${ssh[@]}" --hosts here,delayed true
 expect_stderr '^ddprun: waiting 5 s for ddprun to end on delayed$'
 touch "$work/arrives"

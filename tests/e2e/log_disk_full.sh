@@ -27,7 +27,7 @@ expect_stderr 'No space left on device: no log or error files for this round$'
 expect_stdout '^\[1\] error file <>$'
 expect_no_process_left
 
-# Who fails there may have said why where there was no room.
+# A worker that fails there may have written its reason when the disk was full.
 rm -r "$work/small"/*
 run --log_dir "$work/small" --redirects 3 sh -c 'seq 30000; exit 3'
 expect_exit 3

@@ -37,7 +37,7 @@ done
 same_report 0 1
 expect_no_process_left
 
-# Nobody knows better: all workers have ended, or none that runs fails.
+# No worker knows better: all have ended, or no running one fails.
 on only run --nproc_per_node 2 sh -c 'echo "lost rank 7" >&2; exit $((RANK + 3))'
 [ "$code" = 3 ] || [ "$code" = 4 ] || fail "exit code $code"
 expect_stderr "^ddprun: rank $((code - 3)) failed first: exit $code "

@@ -21,7 +21,7 @@ expect_asked() {
 # shellcheck disable=SC2016
 worker='echo "here is rank $RANK"
   until [ -e "$0" ]; do sleep 0.05; done
-  # One that needs longer than --lease, on the node that does not host the master.
+  # Rank 3 needs longer than --lease, on the node that does not host the master.
   [ "$RANK" != 3 ] || trap "sleep 8; echo saved; exit 0" TERM
   echo "again $RANK"; while :; do sleep 600 & wait; done'
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The nodes of a job may run different commands, which is told in one line. A job that is started at the port of
-# another one that has begun does not succeed without having run: with another command it is refused, with a command
-# of that job it ends with 1 when that does.
+# The nodes of a job may run different commands, which ddprun reports in one line. If a job is started at the port of
+# another one that has begun, it does not succeed without having run: with another command it is refused; with a command
+# of that job it ends with 1 when that job ends.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 at=(--rdzv_endpoint "$here:29500" "${quick[@]}" --nnodes 2)
 program='until [ -e "$0/go" ]; do sleep 0.05; done; echo "rank $RANK: $*"'

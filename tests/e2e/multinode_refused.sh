@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A node with other settings is refused with the reason on both sides and ends with 2; the job goes
-# on.
+# A node with other settings is refused with the reason on both sides and ends with 2; the job continues.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 at=(--rdzv_endpoint "$here:29500" "${quick[@]}")
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# As many connections may wait for the master as the administrator of its host allows: all ranks of a
-# large job connect in the same second.
+# The master's host lets as many connections wait as its administrator allows: all ranks of a large job connect in the
+# same second.
 . "$(dirname "${BASH_SOURCE[0]}")/netns.sh"
 hosts 1
 ip netns exec "$net-1" sh -c 'echo 20000 >/proc/sys/net/core/somaxconn' || skip "somaxconn cannot be set"

@@ -6,7 +6,7 @@
 command -v python3 >/dev/null || skip "there is no python3"
 hosts 3 4
 
-# What a host has of its own, as a script; $1 is its number.
+# A script that sets up a host's own files; $1 is the host's number.
 cat >"$work/.enter" <<END
 mount --bind "$work/hosts" /etc/hosts
 mount -t tmpfs -o size=2g tmpfs /dev/shm

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # The host of the master vanishes for good, again and again, and so does the leader of etcd: the
-# training goes on with the nodes that are left, and with new ones, and ends with the right loss.
+# training continues with the nodes that are left, and with new ones, and ends with the right loss.
 # DDPRUN_ETCD_LOSSES: how often; figures are printed.
 losses=${DDPRUN_ETCD_LOSSES:-2}
 DDPRUN_TEST_DEADLINE=${DDPRUN_TEST_DEADLINE:-$((120 + 40 * losses))}  # for all losses together

@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What an administrator, or a frozen host, may do to an election while a job runs: etcd is compacted, and
-# restored from a snapshot that is older than the state; the master's key is deleted, its lease is
-# revoked; the master's agent stands still for longer than its key lives. The job goes on, and no two
-# rounds run at once.
+# An administrator, or a frozen host, disturbs an election while a job runs: etcd is compacted, and restored from a
+# snapshot that is older than the state; the master's key is deleted, its lease is revoked; the master's agent stands
+# still for longer than its key lives. The job continues, and no two rounds run at once.
 DDPRUN_TEST_DEADLINE=${DDPRUN_TEST_DEADLINE:-120}  # for all of it
 . "$(dirname "${BASH_SOURCE[0]}")/netns.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/etcd_servers.sh"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The pods of a generated manifest, as far as they can be had without Kubernetes: ddprun is process 1 of a pid
-# namespace, with the manifest's command line, the variables of its index, that one's host name, and what the
-# kubelet writes into /etc/hosts. A pod that is killed comes back with another address, within its lease and
-# also if it hosts the rendezvous, and the process of the other pod goes on. SIGTERM ends a pod with 143.
+# The pods of a generated manifest, without Kubernetes: ddprun is process 1 of a pid namespace, with the manifest's
+# command line, the variables and the host name of its index, and the lines that the kubelet writes into /etc/hosts. A
+# pod that is killed comes back with another address, within its lease and also if it hosts the rendezvous, and the
+# process of the other pod continues. SIGTERM ends a pod with 143.
 . "$(dirname "${BASH_SOURCE[0]}")/netns.sh"
 command -v python3 >/dev/null || skip "there is no python3"
 hosts 4 4
@@ -31,8 +31,8 @@ shift 2
 exec "$@"
 END
 
-# What the resolver of pod INDEX knows: itself, at the address of HOST, and more lines. In place, as the file
-# is mounted.
+# Sets the hosts that pod INDEX can resolve: itself, at the address of HOST, and more lines. Writes in place, as the
+# file is mounted.
 know() {  # know INDEX HOST [LINE...]
   printf '127.0.0.1 localhost\n10.9.0.%s train-%s.%s train-%s\n' "$2" "$1" "$domain" "$1" >"$work/hosts.train-$1"
   printf '%s\n' "${@:3}" >>"$work/hosts.train-$1"
@@ -71,7 +71,7 @@ on a pod 0 1
 know 1 2 "10.9.0.1 train-0.$domain"
 wait_until begun 1
 
-# What someone starts in a pod and leaves there becomes a child of process 1, which reaps it.
+# A process that someone starts in a pod and leaves there becomes a child of process 1, which reaps it.
 on a true
 nsenter --pid --target "$(process_1)" sh -c 'sleep 0.1 & sleep 0.1 &'
 wait_until has_agent_alone

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Under a real Slurm of three hosts an elastic job that one command starts goes on when a host of it dies,
-# with its slurmd, and ends well. In the shell of salloc it is the same line.
+# Under a real Slurm of three hosts, an elastic job that one command starts continues when one of its hosts dies with
+# its slurmd, and ends well. In the shell of salloc the line is the same.
 slurm_hosts=3
 . "$(dirname "${BASH_SOURCE[0]}")/netns_slurmd.sh"
 slurm SlurmdTimeout=10

@@ -18,7 +18,7 @@ exit 0
 END
 chmod 755 "$work/worker"
 
-# What srun gives to the task on node 2 of a step of both.
+# The variables that srun gives to the task on node 2 of a step of both.
 step=(env SLURM_JOB_ID=99 SLURM_STEP_ID=0 'SLURM_STEP_NODELIST=node[1-2]' SLURM_STEP_NUM_NODES=2 SLURMD_NODENAME=node2)
 # shellcheck disable=SC2016
 without_munge=(unshare --mount sh -c 'mount -t tmpfs none /run/munge; exec "$@"' sh)
@@ -77,8 +77,8 @@ kill -INT "$ddprun"
 finish
 expect_exit 130
 
-# Who has the port has a credential of another user, or one of the node's user that is no secret of this job: its
-# payload is known, as of a credential that was made for something else, or it is the secret of another job.
+# A pretender has the port, and a credential of another user, or one of the node's user that is no secret of this job:
+# its payload is public, as in a credential that was made for something else, or it is the secret of another job.
 cat >"$work/pretender" <<'END'
 import json, os, socket, struct, subprocess, sys
 user, payload = int(sys.argv[1]), sys.argv[2].encode()
@@ -109,7 +109,7 @@ for payload in "$bytes" "$(sealed_for other "$bytes")" "$(sealed_for ours "${byt
   pretend 0 "$payload" "it is not the secret of job 'ours' \(--rdzv_id\)"
 done
 
-# Where credentials expire after a second the second node comes when the master's has expired.
+# If credentials expire after a second, the second node comes when the master's has expired.
 mkdir "$work/short"
 daemon 1 munged --foreground --force --socket "$work/short/munge.socket.2" --key-file "$work/munge.key" \
   --pid-file "$work/short.pid" --seed-file "$work/short.seed" --log-file "$work/short.log" --max-ttl 1

@@ -6,7 +6,7 @@
 . "$(dirname "${BASH_SOURCE[0]}")/netns_sshd.sh"
 hosts 5 4
 
-# Where a host differs from the first one, another folder lies over one of these.
+# On a host that differs from the first one, another folder lies over one of these.
 mkdir "$work/bin" "$work/other" "$work/empty" "$work/places" "$work/places/here"
 cp "$DDPRUN" "$work/bin/ddprun"
 cat >"$work/other/ddprun" <<'END'

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-# For several hosts with a real sshd each: source this instead of netns.sh, and call `hosts` first.
+# Gives several hosts a real sshd each: source this instead of netns.sh, and call `hosts` first.
 #
 #   serve_ssh HOST [OVER UNDER]   starts one; there the folder OVER lies over the folder UNDER
 #   ${ssh[@]}                     the options of ddprun for it
 #
-# The daemons are in $daemons, and end with the test. Their sessions have the home $work/home: what a
-# shell reads in the home of whoever runs the tests may take any time, or fail when it is killed.
+# The daemons are in $daemons, and end with the test. Their sessions have the home $work/home: a shell that reads the
+# real user's home may take any time, or fail when it is killed.
 # shellcheck shell=bash
 . "$(dirname "${BASH_SOURCE[0]}")/netns.sh"
 for tool in ssh ssh-keygen; do

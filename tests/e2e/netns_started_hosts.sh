@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# For jobs of two hosts on whose second one a scheduler's command starts the agent: sourced in place of netns.sh, has its
-# two hosts and $work/bin for that command, which notes its pid in $work/COMMAND.pids, and
+# Helps tests of two hosts, on the second of which a scheduler's command starts the agent. Source it in place of
+# netns.sh. It has its two hosts, $work/bin for that command, which notes its pid in $work/COMMAND.pids, and
 #
 #   expect_sums            that the run was of four ranks of allreduce_hello
 #   expect_one_report      that a job that fails on the second host is reported once

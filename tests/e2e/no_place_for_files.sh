@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Where no temporary directory can be made, workers go without error files, and the job cannot be asked; log files are
+# If no temporary directory can be made, workers go without error files, and the job cannot be asked; log files are
 # refused.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 [ "$(id -u)" = 0 ] && unshare --mount true || skip "mounts of its own take root"

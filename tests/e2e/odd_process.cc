@@ -47,7 +47,7 @@ void stay_in_vfork() {
   }
 }
 
-/// What it leaves behind becomes its own child.
+/// Adopts a process that its child leaves behind.
 void adopt() {
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   if (fork() == 0) {

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Another user of the host gets nothing from a job on one node: not from its store, from the socket where it is
-# asked, even if its folder is open, from error and log files, nor from /proc. It cannot send heartbeats or
-# descriptors, and gains nothing by taking the name of the folder for sockets. And nowhere in the memory of ddprun is
-# the secret, so no core dump has it. What has been computed from it is there, but ddprun leaves no core dump, and its
-# user's own programs cannot read its memory.
+# Another user of the host gets nothing from a job on one node: not from its store, from the socket where it is asked,
+# even if its folder is open, from error and log files, nor from /proc. It cannot send heartbeats or descriptors, and
+# gains nothing by taking the name of the folder for sockets. And nowhere in the memory of ddprun is the secret, so no
+# core dump has it. Keys computed from it are there, but ddprun leaves no core dump, and its user's own programs cannot
+# read its memory.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 command -v python3 >/dev/null || skip "there is no python3"
 [ "$(id -u)" = 0 ] || skip "to be another user takes root"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What ddprun says itself: who says it where there are several nodes, when it was with --log_level debug and in a file,
-# only errors with --quiet, and all of it as JSON with --log_format json.
+# ddprun's own lines: who writes them if there are several nodes, when it was with --log_level debug and in a file, only
+# errors with --quiet, and all of them as JSON with --log_format json.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 fails=(--nproc_per_node 2 sh -c 'echo "$RANK"; exit 3')

@@ -10,7 +10,7 @@ expect_exit 125
 expect_stderr "^ddprun: cannot listen on $here:29500: Address already in use \(.* choose another port; .* is_host=false\); another ddprun of this host \(pid $(on serve agent_of)\) has it$"
 [ "$(wc -l <"$err")" = 1 ] || fail "not one line"
 
-# What the line says, for a node of the served job.
+# A node of the served job does what the line says.
 run --rdzv_endpoint "$here:29500" --rdzv_conf is_host=false true
 expect_exit 0
 on serve finish

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Where a control group allows no more processes, the report names its limit, and what it has to be.
+# If a control group allows no more processes, the report names its limit, and the value that it needs.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 [ "$(id -u)" = 0 ] || skip "needs root: a control group of its own"
 

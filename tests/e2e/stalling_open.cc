@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Preloaded into ddprun: files with $STALLING_FILE in their path are on a file server that never
-// answers, for whoever reads them; and reading the folder $STALLING_FOLDER takes as long as the
-// file $STALLING_WHILE is there.
+// answers its readers; and reading the folder $STALLING_FOLDER takes as long as the file
+// $STALLING_WHILE is there.
 #include <cstdarg>
 #include <cstdlib>
 #include <cstring>

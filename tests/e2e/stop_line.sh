@@ -37,7 +37,7 @@ kill -TERM "$ddprun"
 finish
 expect_no_process_left
 
-# Of programs without a handler nothing has to be said.
+# Programs without a handler need no line.
 rm -f "$work"/up.*
 start --nproc_per_node 2 sh -c 'touch "$0/up.$RANK"; exec sleep 600' "$work"
 wait_until is_up 2

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# That a worker is stopped, and that it goes on, is said. One that is stopped (Ctrl-Z, a debugger) still gets
-# --shutdown_timeout: it is continued.
+# ddprun reports when a worker is stopped, and when it continues. A worker that is stopped (Ctrl-Z, a debugger) still
+# gets --shutdown_timeout: ddprun continues it.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 start --shutdown_timeout 3600 bash -c '

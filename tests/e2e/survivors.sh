@@ -10,7 +10,7 @@ holders=()
 let_go() { kill -KILL "${holders[@]}" 2>/dev/null; }
 at_exit+=(let_go)
 
-# Of another user. The program becomes root by its set-user-ID bit.
+# A survivor of another user: the program becomes root by its set-user-ID bit.
 user=(--reuid 65534 --regid 65534 --clear-groups)
 install -m 4755 "$(command -v setpriv)" "$work/as_root"
 can_become_root() { setpriv "${user[@]}" "$work/as_root" --reuid 0 true 2>/dev/null; }
@@ -35,7 +35,7 @@ exec 3<>"$work/never"
 
 mkfifo "$work/go"
 
-# Held by a tracer that is none of ddprun's processes: after its end, or at its last moment.
+# A survivor that a tracer other than ddprun holds, after its end or at its last moment.
 begin_traced() {  # begin_traced KIND [PROGRAM]
   start --shutdown_timeout 0 sh -c "echo ready; ${2:-exec sleep 600}"
   wait_for_stdout '^ready$'

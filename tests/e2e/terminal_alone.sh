@@ -60,7 +60,7 @@ settings = expect("^end\$")
 expect(prompt)
 check(" echo " in settings and " icanon " in settings, "the terminal has a worker's settings")
 
-# Those of a pager that shows ddprun's output stay, when ddprun ends before it.
+# If ddprun ends before a pager that shows its output, the pager's settings stay.
 type("$DDPRUN sh -c 'until [ -e $work/set ]; do sleep 0.02; done' | $work/pager\n")
 expect("^left: -echo\$"), expect(prompt)
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Where there are no more pseudo-terminals workers write to pipes, and ddprun says so. Needs root.
+# If there are no more pseudo-terminals, workers write to pipes, and ddprun says so. Needs root.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 [ "$(id -u)" = 0 ] && unshare --mount true 2>/dev/null || skip "needs root, for a mount of its own"
 

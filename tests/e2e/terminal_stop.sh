@@ -44,7 +44,7 @@ until(lambda: not processes())
 END
 expect_no_process_left
 
-# Without a shell that would continue it, it goes on.
+# Without a shell that could continue it, ddprun does not stop.
 command_prefix[only]='setsid --wait'
 start bash -c 'trap "echo goes on; exit 0" USR1; echo ready; while :; do sleep 600 & wait; done'
 wait_for_stdout ready

@@ -52,7 +52,7 @@ get "/?token=$token" localhost
 expect_got '^HTTP/1\.1 200 '
 expect_got "^Content-Security-Policy: default-src 'none'; script-src 'sha256-"
 
-# One who looks, and never reads, holds nothing up: the failure and the restart come to all others.
+# A viewer who never reads holds nothing up: the failure and the restart come to all others.
 exec 4<>"/dev/tcp/127.0.0.1/$port"
 printf 'GET /api/events?token=%s HTTP/1.1\r\nHost: localhost\r\n\r\n' "$token" >&4
 exec 5<>"/dev/tcp/127.0.0.1/$port"

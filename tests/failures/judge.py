@@ -2,8 +2,8 @@
 """Reads rank, host and cause out of what a launcher printed: the same rules for every launcher."""
 import re
 
-# Who is blamed. The first of these that matches anywhere decides, so that a launcher that says better later
-# is taken at its best word. A program's own words name no rank.
+# The blamed rank. The first pattern that matches anywhere decides, so a launcher that knows better later is taken at
+# its best word. A program's own words name no rank.
 VERDICTS = [re.compile(text, re.MULTILINE | re.DOTALL) for text in (
     # ddprun
     r'\branks? (?P<rank>[\d,-]+) \((?P<host>[^),]+)[^)\n]*\) (?:is|are) the likely cause',
@@ -61,7 +61,7 @@ def names_host(failure, consoles, names, own):
     return False
 
 
-# Who says a line is not whom it names.
+# The rank that writes a line is not the rank that it names.
 SPEAKER = re.compile(r'^(ddprun: )\[[^\]\n]*\] ', re.MULTILINE)
 
 

@@ -8,7 +8,7 @@ import time
 import torch
 import torch.distributed as dist
 
-# As each launcher names them.
+# Takes the variables by each launcher's names.
 for name, other in (('RANK', 'OMPI_COMM_WORLD_RANK'), ('WORLD_SIZE', 'OMPI_COMM_WORLD_SIZE')):
     if name not in os.environ:
         os.environ[name] = os.environ[other]

@@ -18,10 +18,10 @@ on_terminal <<END
 type("$DDPRUN --nproc_per_node 2 $work/debugged.py 0\n")
 expect(r"^\[0\] .*\(Pdb\) "), type("up\n")
 expect(r"\(Pdb\) "), type("p which + 41\n")
-expect(r"^41\$")  # behind what was typed
+expect(r"^41\$")  # behind the typed text
 expect(r"\(Pdb\) "), type("c\n")
 for _ in range(2):
-    expect(r"^(\[[01]\] )?done [01]\$")  # rank 0 goes on behind what was typed
+    expect(r"^(\[[01]\] )?done [01]\$")  # rank 0 continues behind the typed text
 expect(prompt)
 
 type("$DDPRUN --nproc_per_node 2 --pdb 1 $work/debugged.py 1\n")

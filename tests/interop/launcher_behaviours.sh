@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What PyTorch's own tests ask of torchrun, ddprun does. Under torchrun, which takes minutes, by hand:
+# ddprun does what PyTorch's own tests ask of torchrun. By hand under torchrun, which takes minutes:
 #   python3 tests/interop/launcher_behaviours.py python3 -m torch.distributed.run
 . "$(dirname "${BASH_SOURCE[0]}")/interop.sh"
 [ "$(id -u)" = 0 ] || skip 'needs root: GPUs of its own'

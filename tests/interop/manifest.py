@@ -12,7 +12,7 @@ import yaml
 from kubeflow_trainer_api import models
 from kubernetes_validate.utils import all_versions
 
-# Those that manifest.sh gives; Kubernetes reads $$ as $.
+# The arguments that manifest.sh gives; Kubernetes reads $$ as $.
 ARGUMENTS = ["--", "./train", 'a "b": #\\', "$(HOME) $$", "two\nlines\t", "naïve ✓", "", "- x"]
 
 MODELS = {

@@ -4,7 +4,7 @@
 # The wheel itself, which is compiled by another compiler, is tried by `packages: wheel`.
 . "$(dirname "${BASH_SOURCE[0]}")/interop.sh"
 
-# As `pip install --target` lays it out.
+# Lays it out as `pip install --target` does.
 site=$work/site
 mkdir -p "$site/bin" "$site/ddprun-0.1.0.dist-info"
 cp -r "$interop/../../scripts/package.d/wheel/ddprun" "$site/"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What ddprun status --json prints of running jobs is valid by the schema in the docs.
+# The output of `ddprun status --json` for running jobs is valid by the schema in the docs.
 . "$(dirname "${BASH_SOURCE[0]}")/interop.sh"
 export XDG_RUNTIME_DIR=$work/run schema=$interop/../../docs/status.schema.json
 mkdir -m 700 "$XDG_RUNTIME_DIR"

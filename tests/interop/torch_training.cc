@@ -31,7 +31,7 @@ using Options = ddp::DistributedDataParallelOptions;
 
 constexpr std::int64_t kBatch = 96;  ///< of all ranks
 
-/// Of this rank; the program is not linked with PyTorch's library for CUDA, which is large.
+/// This rank's device. The program is not linked with PyTorch's library for CUDA, which is large.
 at::Device choose_device(bool on_cuda) {
   if (!on_cuda) return at::kCPU;
   if (dlopen("libtorch_cuda.so", RTLD_NOW) == nullptr) throw std::runtime_error(dlerror());

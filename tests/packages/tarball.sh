@@ -16,7 +16,7 @@ version=$("$program" --version | sed -n '1s/^ddprun //p')
 grep -qx "pkgver=$version" "$packages/PKGBUILD" || fail 'the PKGBUILD has another version'
 grep -qx "  version: $version" "$packages/recipe.yaml" || fail 'the recipe for conda has another version'
 
-# What the recipes do with it, without makepkg and rattler-build.
+# Runs the recipes' steps with it, without makepkg and rattler-build.
 mkdir "$work/arch" "$work/conda"
 (cd "$work" && CARCH=$(uname -m) pkgdir=$work/arch bash -euc '. "$1" && package' - "$packages/PKGBUILD") || fail 'PKGBUILD: package() fails'
 [ -s "$work/arch/usr/share/licenses/ddprun-bin/LICENSE" ] || fail 'PKGBUILD: there is no licence'
@@ -38,7 +38,7 @@ for suite in bullseye bookworm trixie; do
   runs_a_job in_root ddprun
   in_root sh -c 'ddprun --nproc_per_node 2 sh -c "exit 3"; test $? = 3' >"$work/out" 2>&1 || fail "$(cat "$work/out")"
   grep -q 'failed first: exit 3' "$work/out" || fail "it reports no failure: $(cat "$work/out")"
-  # What is loaded when a flag needs it: where it is missing, that is said.
+  # If a library that a flag needs is missing, ddprun says so.
   in_root sh -c 'ddprun secret /tmp/secret && ddprun --secret_file /tmp/secret --nnodes 1 true' >"$work/out" 2>&1 ||
     grep -q 'install libssl3' "$work/out" || fail "with a secret: $(cat "$work/out")"
   in_root ddprun doctor >"$work/out" 2>&1 || [ $? = 1 ] || fail "ddprun doctor: $(cat "$work/out")"
