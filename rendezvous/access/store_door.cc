@@ -130,7 +130,7 @@ void StoreDoor::perform(const StoreGate::Refuse& refuse) {
   visitors_.erase(visitor);
 }
 
-/// Clients that have already disconnected are no warning.
+/// Logs a client that has already disconnected only for debugging.
 void StoreDoor::log_refusal(const SocketEnds& ends, const SocketOwner& owner) {
   if (owner.kind == SocketOwner::Kind::foreign) {
     return log_.warning(refused_text(ends) + "it belongs to user " + std::to_string(owner.uid) +

@@ -21,11 +21,11 @@
 // are: PyTorch's protocol has no place for it. So the kernel of their host says who owns them.
 //
 // clang-format off
-//  owner, as this host tells | one node without a secret       | with a secret
+//  owner, as this host says  | one node without a secret       | with a secret
 //  --------------------------+---------------------------------+-----------------------------------------
 //  this user, or root        | let in                          | let in
 //  another user              | refused                         | the nodes at its address are asked
-//  nobody                    | from this host: refused, as it  | the nodes at its address are asked
+//  none                      | from this host: refused, as it  | the nodes at its address are asked
 //                            |  is closed; else let in         |
 //  unknown                   | let in                          | from this host: let in; else the nodes
 //                            |                                 |  at its address are asked

@@ -152,10 +152,10 @@ class Round {
 
   enum class Phase { forming, active, ending, closed };
 
-  /// `eviction_timeout`: a node whose agent is out of reach may run workers for so long, so a
-  /// restarted master waits for the nodes of the round before. `master`: this master's name, by
-  /// which nodes distinguish its rounds from others'. `inherited`: the state that earlier masters
-  /// left, if masters are elected.
+  /// `eviction_timeout`: the time that a node out of reach may run workers, for which a restarted
+  /// master waits for the nodes of the round before. `master`: this master's name, by which nodes
+  /// distinguish its rounds from others'. `inherited`: the state that earlier masters left, if
+  /// masters are elected.
   explicit Round(RoundSpec spec, Clock::duration eviction_timeout = {}, std::string master = {},
                  std::optional<JobState> inherited = {});
 

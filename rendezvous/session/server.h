@@ -72,7 +72,7 @@ class Server {
   /// Makes a line to this server for the agent of its own process. It ends only with the server.
   std::unique_ptr<AgentsEnd> connect(AgentsEnd::Hooks hooks);
 
-  /// Takes a client of the store, of this process's node, and bytes that were read from it.
+  /// Lets in a client of the store, of this process's node; `received` was read from it.
   void adopt_client(boost::asio::ip::tcp::socket socket, std::string_view received,
                     store::Guest guest) {
     store_.adopt(std::move(socket), received, std::move(guest));
