@@ -14,7 +14,7 @@
 namespace ddprun::rendezvous {
 
 /// The protocol's version; both sides must speak the same one.
-inline constexpr int kProtocolVersion = 5;
+inline constexpr int kProtocolVersion = 6;
 
 /// A control connection's first bytes: these characters, then the version as 16 bits, big-endian.
 /// No store client begins with a 'd' (0x64): one port serves both.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/wire/fields.h"
 
+#include <algorithm>
 #include <climits>
 
 #include <nlohmann/json.hpp>
@@ -14,7 +15,22 @@ constexpr std::uint64_t kMaxCount = 1ULL << 53;
 constexpr double kMaxSeconds = 1e9;  // 31 years: any clock can count them
 constexpr std::int64_t kMaxMilliseconds = 1'000'000'000'000;
 
+bool continues_character(char byte) {  // in UTF-8
+  return (byte & 0xc0) == 0x80;
+}
+
 }  // namespace
+
+std::string tail(const std::string& text) {
+  if (text.size() <= kMaxText) return text;
+  size_t begin = text.size() - kMaxText;
+  for (int i = 0; i < 3 && continues_character(text[begin]); ++i) ++begin;
+  return text.substr(begin);
+}
+
+bool is_plain(const std::string& text) {
+  return std::ranges::none_of(text, [](unsigned char c) { return c < 0x20; });
+}
 
 std::string Fields::text(const char* name, size_t most) {
   const json* value = find(name);

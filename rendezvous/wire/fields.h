@@ -16,6 +16,12 @@ namespace ddprun::rendezvous {
 /// The longest text in a message, in bytes; escaped it may be six times as long.
 inline constexpr size_t kMaxText = 4 * 1024;
 
+/// The end of a text: at most kMaxText bytes, from a whole character of UTF-8 on.
+std::string tail(const std::string& text);
+
+/// Whether a text has no control characters.
+bool is_plain(const std::string& text);
+
 /// Takes fields out of a message's object, which has to outlive it. Remembers the first field that
 /// is missing or wrong; later values do not matter. Pure.
 class Fields {

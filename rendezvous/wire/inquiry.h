@@ -6,10 +6,7 @@
 #include <variant>
 #include <vector>
 
-#include <nlohmann/json_fwd.hpp>
-
 #include "rendezvous/node.h"
-#include "rendezvous/wire/fields.h"
 
 // Questions of agents to each other through the master, when a user asks one of them about the job.
 // They are not counted or repeated: an agent that gets no answer asks again, or reports that. An
@@ -83,18 +80,6 @@ struct StopJob {};
 
 /// In both directions.
 using Inquiry = std::variant<ListNodes, NodeList, Inquire, Inquired, Inform, Informed, StopJob>;
-
-/// The name of a message on the wire.
-std::string type_of(const Inquiry& inquiry);
-
-/// The message as JSON, with its "type".
-nlohmann::json json_of(const Inquiry& inquiry);
-
-/// Whether `type` is one of these messages.
-bool is_inquiry(const std::string& type);
-
-/// The message of that type. `fields` remembers errors.
-Inquiry inquiry_in(Fields& fields, const std::string& type);
 
 /// An answer that may be sent: `answer` itself, or empty if it is too long or has control
 /// characters.

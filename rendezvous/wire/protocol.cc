@@ -2,359 +2,472 @@
 #include "rendezvous/wire/protocol.h"
 
 #include <climits>
-#include <type_traits>
+#include <sys/wait.h>
 #include <utility>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "base/bounded_json.h"
 #include "rendezvous/wire/control_frames.h"
+#include "rendezvous/wire/described.h"
 #include "rendezvous/wire/fields.h"
-#include "rendezvous/wire/message_values.h"
 
 namespace ddprun::rendezvous {
 namespace {
 
 using nlohmann::json;
 
-constexpr size_t kMaxSession = 64;
-constexpr size_t kMaxAddress = 45;                      // an IPv6 one
-constexpr size_t kMaxAsked = 256;                       // connections in one question
 constexpr size_t kMostFirstValues = 4 * kMaxAddresses;  // a hello has its addresses and ten more
+constexpr size_t kMaxId = 64;                           // of a session, a master, a ticket
+constexpr size_t kMaxRanks = 2'048;  // in one list; of more stopped workers the first count
+constexpr size_t kMaxVictims = 128;
+constexpr size_t kMaxHow = 64;
+constexpr size_t kMaxPlaces = 16;
+constexpr size_t kMaxCalls = 64;
+constexpr size_t kMaxPlaceRanks = 1'024;  // of all places, or all calls, of a node
+constexpr size_t kMaxSentence = 256;      // of a join, which has much else
+constexpr size_t kMaxRole = 256;
+constexpr size_t kMaxSignalName = 32;
+constexpr size_t kMaxAddress = 45;          // of IPv6
+constexpr size_t kMaxAsked = 256;           // connections in one question
+constexpr int kMaxLastRound = INT_MAX / 2;  // a master counts on from there
+constexpr int kMaxRestarts = INT_MAX / 2;   // likewise
+constexpr int kMaxLocalSize = 65'536;
+constexpr int kMaxPort = 65'535;
 
-// The names of the messages on the wire.
-constexpr const char* kHello = "hello";
-constexpr const char* kHeartbeat = "heartbeat";
-constexpr const char* kAsk = "ask";
-constexpr const char* kWhose = "whose";
-constexpr const char* kOwned = "owned";
-constexpr const char* kGetSecret = "get_secret";
-constexpr const char* kSealedSecret = "sealed_secret";
-constexpr const char* kWelcome = "welcome";
-constexpr const char* kWaiting = "waiting";
-constexpr const char* kJoin = "join";
-constexpr const char* kFail = "fail";
-constexpr const char* kSucceed = "succeed";
-constexpr const char* kProgress = "progress";
-constexpr const char* kLeave = "leave";
-constexpr const char* kGone = "gone";
-constexpr const char* kReady = "ready";
-constexpr const char* kBroken = "broken";
-constexpr const char* kClosed = "closed";
-constexpr const char* kRefused = "refused";
-constexpr const char* kStalled = "stalled";
-
-std::string body_of(const json& object) {
-  return object.dump(-1, ' ', false, json::error_handler_t::replace);
+/// Whether a process that ended so has failed. One that only stopped has not ended.
+bool is_failure(int wait_status) {
+  return WIFSIGNALED(wait_status) || (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) != 0);
 }
 
-json to_json(const message::Hello& hello) {
-  json object = {{"type", kHello},
-                 {"run_id", tail(hello.run_id)},
-                 {"min_nodes", hello.min_nodes},
-                 {"max_nodes", hello.max_nodes},
-                 {"host", tail(hello.host)},
-                 {"session", hello.session},
-                 {"received", hello.received},
-                 {"ticket", hello.ticket},
-                 {"number", hello.number}};
-  if (!hello.addresses.empty()) object["addresses"] = hello.addresses;
-  return object;
+}  // namespace
+
+// Values that messages consist of.
+
+template <class Io>
+void describe(Io& io, Is<Failure> auto& failure) {
+  io.integer("rank", failure.rank, 0, INT_MAX);
+  io.integer("wait_status", failure.wait_status, 1, 0xffff);
+  io.require(is_failure(failure.wait_status), "wait_status");
+  io.integer("pid", failure.pid, 0, INT_MAX);
+  io.seconds("seconds", failure.seconds);
+  io.text("host", failure.host);
+  io.text("cause", failure.cause);
+  io.text("stderr_tail", failure.stderr_tail);
+  io.text("exception", failure.exception);
+  io.text("traceback", failure.traceback);
+  io.boolean("hung", failure.hung);
+  io.text("log_folder", failure.log_folder);
 }
 
-json to_json(const Heartbeat& heartbeat) {
-  return {{"type", kHeartbeat}, {"received", heartbeat.received}};
+template <class Io>
+void describe(Io& io, Is<Victim> auto& victim) {
+  io.integer("rank", victim.rank, 0, INT_MAX);
+  io.text("how", victim.how, kMaxHow);
+  io.boolean("consequence", victim.consequence);
 }
 
-json to_json(const message::Ask&) {
-  return {{"type", kAsk}};
+template <class Io>
+void describe(Io& io, Is<WorkerPlace> auto& place) {
+  io.ranks("ranks", place.ranks, kMaxPlaceRanks);
+  io.enumerator("kind", place.kind, WorkerPlace::Kind::stopped);
+  io.text("what", place.what, kMaxHow);
+  io.seconds("seconds", place.seconds);
 }
 
-json to_json(const reply::Welcome& welcome) {
-  return {{"type", kWelcome},
-          {"master", welcome.master},
-          {"resumed", welcome.resumed},
-          {"received", welcome.received},
-          {"heartbeat_ms", welcome.heartbeat.count()},
-          {"lease_ms", welcome.lease.count()},
-          {"max_restarts", welcome.max_restarts},
-          {"ticket", welcome.ticket},
-          {"hang_timeout_ms", welcome.hang_timeout.count()}};
+template <class Io>
+void describe(Io& io, Is<CallPlace> auto& call) {
+  io.count("group", call.group);
+  io.count("begun", call.begun);
+  io.count("open", call.open);
+  io.text("shown", call.shown, kMaxHow);
+  io.ranks("ranks", call.ranks, kMaxPlaceRanks);
 }
 
-json to_json(const reply::Waiting& waiting) {
-  return {{"type", kWaiting}, {"sentence", tail(waiting.sentence)}};
-}
-
-json to_json(const message::GetSecret&) {
-  return {{"type", kGetSecret}};
-}
-
-json to_json(const reply::SealedSecret& sealed) {
-  return {{"type", kSealedSecret}, {"credential", sealed.credential}};
-}
-
-json to_json(const reply::Whose& whose) {
-  json connections = json::array();
-  for (const SocketEnds& ends : whose.connections) connections.push_back(json_of(ends));
-  return {{"type", kWhose}, {"connections", std::move(connections)}};
-}
-
-json to_json(const message::Owned& owned) {
-  return {{"type", kOwned}, {"ours", owned.ours}};
-}
-
-json to_json(const message::Join& join) {
-  json object = json_of(join.request);
-  object["type"] = kJoin;
-  return object;
-}
-
-json to_json(const message::Fail& fail) {
-  return {{"type", kFail}, {"round", fail.round}, {"failure", json_of(fail.failure)}};
-}
-
-json to_json(const message::Succeed& succeed) {
-  return {{"type", kSucceed}, {"round", succeed.round}};
-}
-
-json to_json(const message::Progress& message) {
-  return {{"type", kProgress}, {"progress", json_of(message.progress)}};
-}
-
-json to_json(const message::Leave& leave) {
-  return {{"type", kLeave}, {"signal", leave.signal}};
-}
-
-json to_json(const message::Gone& gone) {
-  return {{"type", kGone}, {"session", gone.session}, {"how", tail(gone.how)}};
-}
-
-json to_json(const Ready& ready) {
-  json object = json_of(ready.layout);
-  object["type"] = kReady;
-  object["suspect"] = tail(ready.suspect);
-  return object;
-}
-
-json to_json(const Broken& broken) {
-  json object = {{"type", kBroken},
-                 {"reason", tail(broken.reason)},
-                 {"restarts", broken.restarts},
-                 {"ends_job", broken.ends_job}};
-  if (broken.root_cause) object["root_cause"] = json_of(*broken.root_cause);
-  return object;
-}
-
-json to_json(const Closed& closed) {
-  json object = json_of(closed.ending);
-  object["type"] = kClosed;
-  return object;
-}
-
-json to_json(const Refused& refused) {
-  return {{"type", kRefused},
-          {"sentence", tail(refused.sentence)},
-          {"left_out", refused.left_out},
-          {"is_stranger", refused.is_stranger}};
-}
-
-json to_json(const Inquiry& inquiry) {
-  return json_of(inquiry);
-}
-
-json to_json(const Stalled& stalled) {
-  return {{"type", kStalled}, {"text", tail(stalled.text)}};
-}
-
-json to_json(const Notification& notification) {
-  return std::visit([](const auto& l) { return to_json(l); }, notification);
-}
-
-/// The master only compares them with addresses that it knows.
-std::vector<std::string> addresses_in(Fields& fields) {
-  std::vector<std::string> addresses;
-  if (!fields.has("addresses")) return addresses;
-  for (const json& address : fields.list("addresses", kMaxAddresses)) {
-    const auto* text = address.get_ptr<const std::string*>();
-    if (text == nullptr || text->size() > kMaxAddress) return fields.refuse("addresses"), addresses;
-    addresses.push_back(*text);
+/// A list of places or calls: all of it or nothing, as a part would accuse the ranks that it has.
+template <class Io, class List>
+void describe_all_or_none(Io& io, const char* name, List& list, size_t most) {
+  if constexpr (!Io::kReads) {
+    size_t ranks = 0;
+    for (const auto& element : list) ranks += element.ranks.size();
+    if (list.size() > most || ranks > kMaxPlaceRanks) return io.list(name, List{}, most);
   }
-  return addresses;
+  io.list(name, list, most);
 }
 
-Result<Message> decode_hello(Fields fields) {
-  message::Hello hello;
-  hello.run_id = fields.text("run_id");
-  hello.min_nodes = fields.integer("min_nodes", 1, INT_MAX);
-  hello.max_nodes = fields.integer("max_nodes", hello.min_nodes, INT_MAX);
-  hello.host = fields.text("host");
-  hello.session = fields.text("session");
-  if (hello.session.size() > kMaxSession) fields.refuse("session");
-  hello.received = fields.count("received");
-  hello.ticket = fields.text("ticket");
-  hello.number = fields.count("number");
-  hello.addresses = addresses_in(fields);
-  return fields.or_error<Message>(std::move(hello));
+template <class Io>
+void describe(Io& io, Is<WorkerExits> auto& exits) {
+  io.list("victims", exits.victims, kMaxVictims);
+  io.ranks("stopped", exits.stopped, kMaxRanks);
+  io.ranks("killed", exits.killed, kMaxRanks);
+  io.text("signal", exits.signal, kMaxHow);
+  io.seconds("seconds", exits.seconds);
+  describe_all_or_none(io, "places", exits.places, kMaxPlaces);
+  describe_all_or_none(io, "calls", exits.calls, kMaxCalls);
 }
 
-Result<Reply> decode_welcome(Fields fields) {
-  reply::Welcome welcome;
-  welcome.master = fields.text("master");
-  welcome.resumed = fields.boolean("resumed");
-  welcome.received = fields.count("received");
-  welcome.heartbeat = fields.milliseconds("heartbeat_ms");
-  welcome.lease = fields.milliseconds("lease_ms");
-  welcome.max_restarts = fields.integer("max_restarts", 0, INT_MAX);
-  welcome.ticket = fields.text("ticket");
-  welcome.hang_timeout = fields.milliseconds("hang_timeout_ms");
-  return fields.or_error<Reply>(std::move(welcome));
+template <class Io>
+void describe(Io& io, Is<NodeProgress> auto& progress) {
+  io.integer("round", progress.round, 0, INT_MAX);
+  io.boolean("quiet", progress.quiet);
+  io.seconds("seconds", progress.seconds);
+  describe_all_or_none(io, "places", progress.places, kMaxPlaces);
+  describe_all_or_none(io, "calls", progress.calls, kMaxCalls);
 }
 
-Result<Message> decode_join(Fields fields) {
-  JoinRequest request = join_request_in(fields);
-  return fields.or_error<Message>(message::Join{std::move(request)});
-}
-
-Result<Message> decode_fail(Fields fields) {
-  message::Fail fail;
-  fail.round = fields.integer("round", 0, INT_MAX);
-  fail.failure = failure_in(fields, "failure");
-  return fields.or_error<Message>(std::move(fail));
-}
-
-Result<Message> decode_progress(Fields fields) {
-  NodeProgress progress = node_progress_in(fields, "progress");
-  return fields.or_error<Message>(message::Progress{std::move(progress)});
-}
-
-Result<Message> decode_owned(Fields fields) {
-  message::Owned owned;
-  for (const json& ours : fields.list("ours", kMaxAsked)) {
-    if (!ours.is_boolean()) fields.refuse("ours");
-    owned.ours.push_back(ours == true);
+template <class Io>
+void describe(Io& io, Is<JoinRequest> auto& request) {
+  io.integer("local_size", request.local_size, 1, kMaxLocalSize);
+  if (io.present("node_rank", request.node_rank)) {
+    io.integer("node_rank", *request.node_rank, 0, INT_MAX);
   }
-  return fields.or_error<Message>(std::move(owned));
-}
-
-Result<Reply> decode_whose(Fields fields) {
-  reply::Whose whose;
-  for (const json& ends : fields.list("connections", kMaxAsked)) {
-    whose.connections.push_back(socket_ends(Fields(ends), fields));
+  io.text("host", request.host);
+  io.boolean("is_host", request.is_host);
+  io.boolean("hosting", request.hosting);
+  io.integer("store_port", request.store_port, 0, kMaxPort);
+  io.text("cannot_run", request.cannot_run, kMaxSentence);
+  io.text("command", request.command, kMaxSentence);
+  io.count("command_hash", request.command_hash);
+  io.token("role", request.role, kMaxRole);
+  io.integer("last_round", request.last_round, -1, kMaxLastRound);
+  io.token("last_master", request.last_master, kMaxId);
+  io.integer("last_node_rank", request.last_node_rank, -1, INT_MAX);
+  io.integer("last_guests", request.last_guests, 0, INT_MAX);
+  io.boolean("last_hosted", request.last_hosted);
+  io.integer("last_restarts", request.last_restarts, 0, kMaxRestarts);
+  io.integer("restarts", request.restarts, request.last_restarts, kMaxRestarts);
+  if (io.present("unreported_failure", request.unreported_failure)) {
+    io.object("unreported_failure", *request.unreported_failure);
   }
-  return fields.or_error<Reply>(std::move(whose));
+  io.object("worker_exits", request.worker_exits);
 }
 
-Result<Message> decode_leave(Fields fields) {
-  constexpr size_t kMostOfName = 32;
-  message::Leave leave;
-  if (fields.has("signal")) leave.signal = fields.text("signal", kMostOfName);
-  return fields.or_error<Message>(std::move(leave));
+template <class Io>
+void describe(Io& io, Is<Layout> auto& layout) {
+  io.integer("round", layout.round, 0, INT_MAX);
+  io.integer("restarts", layout.restarts, 0, INT_MAX);
+  io.integer("node_count", layout.node_count, 1, INT_MAX);
+  io.integer("node_rank", layout.node_rank, 0, layout.node_count - 1);
+  io.integer("world_size", layout.world_size, 1, INT_MAX);
+  io.integer("local_size", layout.local_size, 1, layout.world_size);
+  io.integer("first_rank", layout.first_rank, 0, layout.world_size - layout.local_size);
+  io.integer("guests", layout.guests, 0, layout.node_count);
+  io.integer("store_port", layout.store_port, 0, kMaxPort);
+  io.text("store_host", layout.store_host);
+  if (io.present("role_world_size", layout.role)) {
+    auto& [first_rank, world_size] = *layout.role;
+    io.integer("role_world_size", world_size, layout.local_size, layout.world_size);
+    io.integer("role_first_rank", first_rank, 0, world_size - layout.local_size);
+  }
 }
 
-Result<Message> decode_gone(Fields fields) {
-  message::Gone gone;
-  gone.session = fields.text("session");
-  gone.how = fields.text("how");
-  return fields.or_error<Message>(std::move(gone));
+template <>
+constexpr const char* kWireName<Succeeded> = "succeeded";
+template <class Io>
+void describe(Io&, Is<Succeeded> auto&) {}
+
+template <>
+constexpr const char* kWireName<Failed> = "failed";
+template <class Io>
+void describe(Io& io, Is<Failed> auto& failed) {
+  io.object("root_cause", failed.root_cause);
+  io.integer("round", failed.round, 0, INT_MAX);
+  io.text("summary", failed.summary);
+  io.text("no_restart", failed.no_restart);
+  io.text("suspect", failed.suspect);
 }
 
-Result<Reply> decode_ready(Fields fields) {
-  Layout layout = layout_in(fields);
-  std::string suspect = fields.text("suspect");
-  return fields.or_error<Reply>(Ready{std::move(layout), std::move(suspect)});
+template <>
+constexpr const char* kWireName<TimedOut> = "timed_out";
+template <class Io>
+void describe(Io& io, Is<TimedOut> auto& timed_out) {
+  io.text("sentence", timed_out.sentence);
 }
 
-Result<Reply> decode_broken(Fields fields) {
-  Broken broken;
-  broken.reason = fields.text("reason");
-  broken.restarts = fields.integer("restarts", 0, INT_MAX);
-  broken.ends_job = fields.boolean("ends_job");
-  if (fields.has("root_cause")) broken.root_cause = failure_in(fields, "root_cause");
-  return fields.or_error<Reply>(std::move(broken));
+template <class Io>
+void describe(Io& io, Is<SocketEnds> auto& ends) {
+  io.text("from", ends.from);
+  io.integer("from_port", ends.from_port, 0, kMaxPort);
+  io.text("to", ends.to);
+  io.integer("to_port", ends.to_port, 0, kMaxPort);
 }
 
-Result<Reply> decode_closed(Fields fields) {
-  Ending ending = ending_in(fields);
-  return fields.or_error<Reply>(Closed{std::move(ending)});
+// The messages of an agent.
+
+template <>
+constexpr const char* kWireName<message::Hello> = "hello";
+template <class Io>
+void describe(Io& io, Is<message::Hello> auto& hello) {
+  io.text("run_id", hello.run_id);
+  io.integer("min_nodes", hello.min_nodes, 1, INT_MAX);
+  io.integer("max_nodes", hello.max_nodes, hello.min_nodes, INT_MAX);
+  io.text("host", hello.host);
+  io.token("session", hello.session, kMaxId);
+  io.count("received", hello.received);
+  io.token("ticket", hello.ticket, kMaxId);
+  io.count("number", hello.number);
+  io.tokens("addresses", hello.addresses, kMaxAddresses, kMaxAddress);
+}
+
+template <>
+constexpr const char* kWireName<Heartbeat> = "heartbeat";
+template <class Io>
+void describe(Io& io, Is<Heartbeat> auto& heartbeat) {
+  io.count("received", heartbeat.received);
+}
+
+template <>
+constexpr const char* kWireName<message::Join> = "join";
+template <class Io>
+void describe(Io& io, Is<message::Join> auto& join) {
+  describe(io, join.request);
+}
+
+template <>
+constexpr const char* kWireName<message::Fail> = "fail";
+template <class Io>
+void describe(Io& io, Is<message::Fail> auto& fail) {
+  io.integer("round", fail.round, 0, INT_MAX);
+  io.object("failure", fail.failure);
+}
+
+template <>
+constexpr const char* kWireName<message::Succeed> = "succeed";
+template <class Io>
+void describe(Io& io, Is<message::Succeed> auto& succeed) {
+  io.integer("round", succeed.round, 0, INT_MAX);
+}
+
+template <>
+constexpr const char* kWireName<message::Progress> = "progress";
+template <class Io>
+void describe(Io& io, Is<message::Progress> auto& progress) {
+  io.object("progress", progress.progress);
+}
+
+template <>
+constexpr const char* kWireName<message::Leave> = "leave";
+template <class Io>
+void describe(Io& io, Is<message::Leave> auto& leave) {
+  io.token("signal", leave.signal, kMaxSignalName);
+}
+
+template <>
+constexpr const char* kWireName<message::Ask> = "ask";
+template <class Io>
+void describe(Io&, Is<message::Ask> auto&) {}
+
+template <>
+constexpr const char* kWireName<message::Owned> = "owned";
+template <class Io>
+void describe(Io& io, Is<message::Owned> auto& owned) {
+  io.booleans("ours", owned.ours, kMaxAsked);
+}
+
+template <>
+constexpr const char* kWireName<message::GetSecret> = "get_secret";
+template <class Io>
+void describe(Io&, Is<message::GetSecret> auto&) {}
+
+template <>
+constexpr const char* kWireName<message::Gone> = "gone";
+template <class Io>
+void describe(Io& io, Is<message::Gone> auto& gone) {
+  io.token("session", gone.session, kMaxId);
+  io.text("how", gone.how);
+}
+
+// The replies of the master.
+
+template <>
+constexpr const char* kWireName<reply::Welcome> = "welcome";
+template <class Io>
+void describe(Io& io, Is<reply::Welcome> auto& welcome) {
+  io.token("master", welcome.master, kMaxId);
+  io.boolean("resumed", welcome.resumed);
+  io.count("received", welcome.received);
+  io.milliseconds("heartbeat_ms", welcome.heartbeat);
+  io.milliseconds("lease_ms", welcome.lease);
+  io.integer("max_restarts", welcome.max_restarts, 0, INT_MAX);
+  io.token("ticket", welcome.ticket, kMaxId);
+  io.milliseconds("hang_timeout_ms", welcome.hang_timeout);
+}
+
+template <>
+constexpr const char* kWireName<reply::Waiting> = "waiting";
+template <class Io>
+void describe(Io& io, Is<reply::Waiting> auto& waiting) {
+  io.text("sentence", waiting.sentence);
+}
+
+template <>
+constexpr const char* kWireName<reply::SealedSecret> = "sealed_secret";
+template <class Io>
+void describe(Io& io, Is<reply::SealedSecret> auto& sealed) {
+  io.token("credential", sealed.credential, kMaxCredential);
+}
+
+template <>
+constexpr const char* kWireName<reply::Whose> = "whose";
+template <class Io>
+void describe(Io& io, Is<reply::Whose> auto& whose) {
+  io.list("connections", whose.connections, kMaxAsked);
+}
+
+template <>
+constexpr const char* kWireName<Ready> = "ready";
+template <class Io>
+void describe(Io& io, Is<Ready> auto& ready) {
+  describe(io, ready.layout);
+  io.text("suspect", ready.suspect);
+}
+
+template <>
+constexpr const char* kWireName<Broken> = "broken";
+template <class Io>
+void describe(Io& io, Is<Broken> auto& broken) {
+  io.text("reason", broken.reason);
+  io.integer("restarts", broken.restarts, 0, INT_MAX);
+  io.boolean("ends_job", broken.ends_job);
+  if (io.present("root_cause", broken.root_cause)) io.object("root_cause", *broken.root_cause);
+}
+
+template <>
+constexpr const char* kWireName<Closed> = "closed";
+template <class Io>
+void describe(Io& io, Is<Closed> auto& closed) {
+  io.object("ending", closed.ending);
+}
+
+template <>
+constexpr const char* kWireName<Refused> = "refused";
+template <class Io>
+void describe(Io& io, Is<Refused> auto& refused) {
+  io.text("sentence", refused.sentence);
+  io.boolean("left_out", refused.left_out);
+  io.boolean("is_stranger", refused.is_stranger);
+}
+
+template <>
+constexpr const char* kWireName<Stalled> = "stalled";
+template <class Io>
+void describe(Io& io, Is<Stalled> auto& stalled) {
+  io.text("text", stalled.text);
+}
+
+// Questions of agents to each other.
+
+template <>
+constexpr const char* kWireName<ListNodes> = "list_nodes";
+template <class Io>
+void describe(Io& io, Is<ListNodes> auto& list) {
+  io.count("after", list.after);
+}
+
+template <class Io>
+void describe(Io& io, Is<ListedNode> auto& node) {
+  io.count("id", node.id);
+  io.text("host", node.host);
+  io.text("state", node.state, kMaxHow);
+  io.integer("node_rank", node.node_rank, -1, INT_MAX);
+  io.integer("first_rank", node.first_rank, 0, INT_MAX);
+  io.integer("local_size", node.local_size, 1, kMaxLocalSize);
+  io.seconds("silent", node.silent);
+  io.boolean("connected", node.connected);
+}
+
+template <>
+constexpr const char* kWireName<NodeList> = "node_list";
+template <class Io>
+void describe(Io& io, Is<NodeList> auto& list) {
+  io.count("after", list.after);
+  io.list("nodes", list.nodes, kMaxListed);
+  io.boolean("more", list.more);
+  io.text("waiting", list.waiting);
+}
+
+template <>
+constexpr const char* kWireName<Inquire> = "inquire";
+template <class Io>
+void describe(Io& io, Is<Inquire> auto& inquire) {
+  io.count("number", inquire.number);
+  io.count("node", inquire.node);
+  io.plain("question", inquire.question, kMaxQuestion);
+}
+
+template <>
+constexpr const char* kWireName<Inquired> = "inquired";
+template <class Io>
+void describe(Io& io, Is<Inquired> auto& inquired) {
+  io.count("asker", inquired.asker);
+  io.count("number", inquired.number);
+  io.plain("question", inquired.question, kMaxQuestion);
+}
+
+template <>
+constexpr const char* kWireName<Inform> = "inform";
+template <class Io>
+void describe(Io& io, Is<Inform> auto& inform) {
+  io.count("asker", inform.asker);
+  io.count("number", inform.number);
+  io.plain("answer", inform.answer, kMaxAnswer);
+}
+
+template <>
+constexpr const char* kWireName<Informed> = "informed";
+template <class Io>
+void describe(Io& io, Is<Informed> auto& informed) {
+  io.count("number", informed.number);
+  io.count("node", informed.node);
+  io.plain("answer", informed.answer, kMaxAnswer);
+}
+
+template <>
+constexpr const char* kWireName<StopJob> = "stop_job";
+template <class Io>
+void describe(Io&, Is<StopJob> auto&) {}
+
+namespace {
+
+template <class T>
+std::string encoded(const T& message) {
+  json object = json::object();
+  write_typed(object, message);
+  return frame_of(object.dump(-1, ' ', false, json::error_handler_t::replace));
 }
 
 template <class T>
-Result<T> decode_inquiry(Fields fields, const std::string& type) {
-  Inquiry inquiry = inquiry_in(fields, type);
-  return fields.or_error<T>(std::move(inquiry));
-}
-
-json parse_object(std::string_view text, size_t most_values = std::string_view::npos) {
-  auto object = parse_bounded<json>(text, most_values);
-  return object.is_object() ? std::move(object) : json::object();
-}
-
-Error unknown_type(const std::string& type) {
-  return {Errc::protocol, "unknown message type '" + type.substr(0, 32) + "'"};
-}
-
-Result<Message> message_in(const json& object) {
+Result<T> decoded(std::string_view body, size_t most_values = std::string_view::npos) {
+  const auto parsed = parse_bounded<json>(body, most_values);
+  const json object = parsed.is_object() ? parsed : json::object();
   Fields fields(object);
   const std::string type = fields.text("type");
-  if (type == kHello) return decode_hello(fields);
-  if (type == kHeartbeat) return fields.or_error<Message>(Heartbeat{fields.count("received")});
-  if (type == kJoin) return decode_join(fields);
-  if (type == kFail) return decode_fail(fields);
-  if (type == kSucceed) {
-    const int round = fields.integer("round", 0, INT_MAX);
-    return fields.or_error<Message>(message::Succeed{round});
-  }
-  if (type == kProgress) return decode_progress(fields);
-  if (type == kLeave) return decode_leave(fields);
-  if (type == kAsk) return Message(message::Ask{});
-  if (type == kOwned) return decode_owned(fields);
-  if (type == kGetSecret) return Message(message::GetSecret{});
-  if (type == kGone) return decode_gone(fields);
-  if (is_inquiry(type)) return decode_inquiry<Message>(fields, type);
-  return unknown_type(type);
+  T message{};
+  if (read_typed(fields, type, message)) return fields.or_error<T>(std::move(message));
+  return Error{Errc::protocol, "unknown message type '" + type.substr(0, 32) + "'"};
 }
 
 }  // namespace
 
 std::string encode(const Message& message) {
-  return frame_of(body_of(std::visit([](const auto& m) { return to_json(m); }, message)));
+  return encoded(message);
 }
 
 std::string encode(const Reply& reply) {
-  return frame_of(body_of(std::visit([](const auto& r) { return to_json(r); }, reply)));
+  return encoded(reply);
 }
 
 Result<Message> decode_message(std::string_view body) {
-  return message_in(parse_object(body));
+  return decoded<Message>(body);
 }
 
 Result<Message> decode_first_message(std::string_view body) {
-  return message_in(parse_object(body, kMostFirstValues));
+  return decoded<Message>(body, kMostFirstValues);
 }
 
 Result<Reply> decode_reply(std::string_view body) {
-  const json object = parse_object(body);
-  Fields fields(object);
-  const std::string type = fields.text("type");
-  if (type == kWelcome) return decode_welcome(fields);
-  if (type == kHeartbeat) return fields.or_error<Reply>(Heartbeat{fields.count("received")});
-  if (type == kWaiting) return fields.or_error<Reply>(reply::Waiting{fields.text("sentence")});
-  if (type == kSealedSecret) {
-    return fields.or_error<Reply>(reply::SealedSecret{fields.text("credential", kMaxCredential)});
-  }
-  if (type == kWhose) return decode_whose(fields);
-  if (type == kReady) return decode_ready(fields);
-  if (is_inquiry(type)) return decode_inquiry<Reply>(fields, type);
-  if (type == kBroken) return decode_broken(fields);
-  if (type == kClosed) return decode_closed(fields);
-  if (type == kStalled) return fields.or_error<Reply>(Stalled{fields.text("text")});
-  if (type == kRefused) {
-    Refused refused{fields.text("sentence"), fields.boolean("left_out"),
-                    fields.has("is_stranger") && fields.boolean("is_stranger")};
-    return fields.or_error<Reply>(std::move(refused));
-  }
-  return unknown_type(type);
+  return decoded<Reply>(body);
 }
 
 }  // namespace ddprun::rendezvous
