@@ -45,7 +45,8 @@ Agent::Agent(const JobSpec& job, Events& events)
       host_name_(host_name()),
       output_(io_.get_executor()),
       signals_(io_.get_executor()),
-      master_(io_.get_executor(), job_, host_name_, client_hooks()),
+      master_(io_.get_executor(), job_, host_name_,
+              [this](const rendezvous::NodeEvent& event) { on(event); }),
       workers_(io_.get_executor(), job_, host_name_, output_, events,
                [this](Event event) { handle_event(std::move(event)); }),
       reporter_(job_, events),
@@ -189,93 +190,111 @@ void Agent::on_stepped_down() {
   if (outcome_) io_.stop();
 }
 
-/// As with the settings that the master has for all nodes.
-void Agent::on_located(const rendezvous::Endpoint& master) {
-  job_.master_addr = master.host;
-  job_.master_port = master.port;
+void Agent::on(const rendezvous::NodeEvent& event) {
+  std::visit([this](const auto& alternative) { on(alternative); }, event);
 }
 
-rendezvous::Client::Hooks Agent::client_hooks() {
-  using namespace rendezvous;
-  return {[this](const reply::Welcome& welcome) { on_welcome(welcome); },
-          [this](Notification notification) { on_notification(std::move(notification)); },
-          [this](const std::string& sentence) { on_waiting(sentence); },
-          [this](const std::string& sentence) {
-            reporter_.connection_changed(sentence, !master_.client().is_unreachable(),
-                                         workers_run_for());
-          },
-          [this](BootClock::time_point until) { on_lease_renewed(until); },
-          [this] { on_lease_over(); },
-          [this](const std::string& reason) {
-            reporter_.round_lost(reason);
-            handle_event(event::RoundBroken{});
-          },
-          [this](const Failure& failure, int restarts) {
-            reporter_.failure_counted(failure, layout_.round, restarts);
-          },
-          [this](const Failure& failure) { reporter_.failure_dropped(failure, layout_.round); },
-          [this](Error error) {
-            launcher::clear_final_message();
-            handle_event(event::JobClosed{std::move(error)});
-          },
-          [this](const auto& server, const std::string& session) { on_connected(server, session); },
-          [this](const Endpoint& master) { on_located(master); },
-          [this](const Inquiry& inquiry) { answers_.received(inquiry); }};
+/// A job has one value for each of these, whatever the flags of its nodes say.
+void Agent::on(const rendezvous::node_event::Welcomed& event) {
+  master_name_ = event.welcome.master;
+  job_.max_restarts = event.welcome.max_restarts;
+  job_.lease = event.welcome.lease;
+  job_.hang_timeout = event.welcome.hang_timeout;
+}
+
+void Agent::on(const rendezvous::node_event::Notified& event) {
+  std::visit([this](const auto& notification) { on(notification); }, event.notification);
+}
+
+/// The answer may cross the start of the round that this node has waited for.
+void Agent::on(const rendezvous::node_event::WaitingFor& event) {
+  if (wait_reporter_.is_under_way()) reporter_.waiting(wait_reporter_.waited(), event.sentence);
+}
+
+void Agent::on(const rendezvous::node_event::ConnectionChanged& event) {
+  reporter_.connection_changed(event.sentence, !master_.client().is_unreachable(),
+                               workers_run_for());
+}
+
+void Agent::on(const rendezvous::node_event::Inquiring& event) {
+  answers_.received(event.inquiry);
+}
+
+/// If this process cannot kill the workers in time, the guardian does, before the master goes on
+/// without this node.
+void Agent::on(const rendezvous::node_event::LeaseRenewed& event) {
+  lease_end_ = event.until;
+  const auto grace = job_.lease / 20;
+  launcher::arm_liveness_timer(event.until + grace, grace);
+}
+
+void Agent::on(const rendezvous::node_event::LeaseOver&) {
+  if (runs_workers()) reporter_.lease_over();
+  lease_end_ = BootClock::time_point::max();
+  handle_event(event::LeaseOver{});
+  launcher::disarm_liveness_timer();
+}
+
+void Agent::on(const rendezvous::node_event::RoundLost& event) {
+  reporter_.round_lost(event.reason);
+  handle_event(event::RoundBroken{});
+}
+
+void Agent::on(const rendezvous::node_event::FailureCounted& event) {
+  reporter_.failure_counted(event.failure, layout_.round, event.restarts);
+}
+
+void Agent::on(const rendezvous::node_event::FailureDropped& event) {
+  reporter_.failure_dropped(event.failure, layout_.round);
+}
+
+void Agent::on(const rendezvous::node_event::GaveUp& event) {
+  launcher::clear_final_message();
+  handle_event(event::JobClosed{event.error});
 }
 
 /// If this process is killed, the guardian proves to the master that nothing of it runs.
-void Agent::on_connected(const boost::asio::ip::tcp::endpoint& server, const std::string& session) {
+void Agent::on(const rendezvous::node_event::Connected&) {
   using boost::asio::ip::tcp;
   const auto bytes = [](const tcp::endpoint& address) {
     return std::string_view(reinterpret_cast<const char*>(address.data()), address.size());
   };
+  const tcp::endpoint& server = master_.client().connected_to();
   tcp::endpoint from;
   if (!job_.local_addr.empty()) from.address(boost::asio::ip::make_address(job_.local_addr));
-  std::string subject = gone_subject(session, master_.client().security().get());
+  std::string subject = gone_subject(master_.client().session(), master_.client().security().get());
   note_interface(job_, server.address());
   launcher::set_final_message({bytes(server), job_.local_addr.empty() ? "" : bytes(from)}, subject);
   explicit_bzero(subject.data(), subject.size());  // it may have the key
 }
 
-/// A job has one value for each of these, whatever the flags of its nodes say.
-void Agent::on_welcome(const rendezvous::reply::Welcome& welcome) {
-  master_name_ = welcome.master;
-  job_.max_restarts = welcome.max_restarts;
-  job_.lease = welcome.lease;
-  job_.hang_timeout = welcome.hang_timeout;
+/// As with the settings that the master has for all nodes.
+void Agent::on(const rendezvous::node_event::Located& event) {
+  job_.master_addr = event.master.host;
+  job_.master_port = event.master.port;
 }
 
-void Agent::on_notification(rendezvous::Notification notification) {
-  using namespace rendezvous;
-  if (const auto* ready = std::get_if<Ready>(&notification)) {
-    if (!ready->suspect.empty()) reporter_.suspected(ready->suspect);
-    handle_event(event::RoundReady{ready->layout});
-  } else if (const auto* broken = std::get_if<Broken>(&notification)) {
-    on_round_broken(*broken);
-  } else if (const auto* closed = std::get_if<Closed>(&notification)) {
-    launcher::clear_final_message();  // no other node waits for this one
-    if (const auto* failed = std::get_if<Failed>(&closed->ending)) failed_ = *failed;
-    handle_event(event::JobClosed{outcome_of(closed->ending, job_.master_addr)});
-  } else if (const auto* refused = std::get_if<Refused>(&notification)) {
-    on_refused(*refused);
-  } else if (const auto* stalled = std::get_if<Stalled>(&notification)) {
-    on_stalled(*stalled);
-  }
+void Agent::on(const rendezvous::Ready& ready) {
+  if (!ready.suspect.empty()) reporter_.suspected(ready.suspect);
+  handle_event(event::RoundReady{ready.layout});
 }
 
-/// The answer may cross the start of the round that this node has waited for.
-void Agent::on_waiting(const std::string& sentence) {
-  if (wait_reporter_.is_under_way()) reporter_.waiting(wait_reporter_.waited(), sentence);
+void Agent::on(const rendezvous::Broken& broken) {
+  restarts_ = broken.restarts;
+  look_first_ = broken.root_cause && is_consequence(*broken.root_cause);
+  hung_ = broken.root_cause && broken.root_cause->hung;
+  round_failed_ = round_failed_ || broken.root_cause;
+  reporter_.round_broken(broken, layout_.round);
+  handle_event(event::RoundBroken{broken.ends_job});
 }
 
-/// One node is enough to show where all ranks are.
-void Agent::on_stalled(const rendezvous::Stalled& stalled) {
-  reporter_.stalled(stalled.text, workers_.statuses(), layout_.round);
-  const bool hangs = stalled.text.find('\n') != std::string::npos;
-  if (hangs && layout_.node_rank == 0) stacks_.show_all();
+void Agent::on(const rendezvous::Closed& closed) {
+  launcher::clear_final_message();  // no other node waits for this one
+  if (const auto* failed = std::get_if<rendezvous::Failed>(&closed.ending)) failed_ = *failed;
+  handle_event(event::JobClosed{outcome_of(closed.ending, job_.master_addr)});
 }
 
-void Agent::on_refused(const rendezvous::Refused& refused) {
+void Agent::on(const rendezvous::Refused& refused) {
   if (refused.left_out) {
     return handle_event(event::JobClosed{Error{
         Errc::left_out, "job '" + job_name(job_) +
@@ -289,28 +308,11 @@ void Agent::on_refused(const rendezvous::Refused& refused) {
             master_endpoint(job_).text() + " refused this node: " + printable(refused.sentence)}});
 }
 
-void Agent::on_round_broken(const rendezvous::Broken& broken) {
-  restarts_ = broken.restarts;
-  look_first_ = broken.root_cause && is_consequence(*broken.root_cause);
-  hung_ = broken.root_cause && broken.root_cause->hung;
-  round_failed_ = round_failed_ || broken.root_cause;
-  reporter_.round_broken(broken, layout_.round);
-  handle_event(event::RoundBroken{broken.ends_job});
-}
-
-/// If this process cannot kill the workers in time, the guardian does, before the master goes on
-/// without this node.
-void Agent::on_lease_renewed(BootClock::time_point until) {
-  lease_end_ = until;
-  const auto grace = job_.lease / 20;
-  launcher::arm_liveness_timer(until + grace, grace);
-}
-
-void Agent::on_lease_over() {
-  if (runs_workers()) reporter_.lease_over();
-  lease_end_ = BootClock::time_point::max();
-  handle_event(event::LeaseOver{});
-  launcher::disarm_liveness_timer();
+/// One node is enough to show where all ranks are.
+void Agent::on(const rendezvous::Stalled& stalled) {
+  reporter_.stalled(stalled.text, workers_.statuses(), layout_.round);
+  const bool hangs = stalled.text.find('\n') != std::string::npos;
+  if (hangs && layout_.node_rank == 0) stacks_.show_all();
 }
 
 void Agent::handle_event(Event event) {

@@ -53,17 +53,25 @@ class Agent {
   void on_master_found(Result<rendezvous::Resolver::Addresses> addresses);
   void on_became_master();
   void on_stepped_down();
-  void on_located(const rendezvous::Endpoint& master);
-  rendezvous::Client::Hooks client_hooks();
-  void on_welcome(const rendezvous::reply::Welcome& welcome);
-  void on_notification(rendezvous::Notification notification);
-  void on_refused(const rendezvous::Refused& refused);
-  void on_round_broken(const rendezvous::Broken& broken);
-  void on_waiting(const std::string& sentence);
-  void on_stalled(const rendezvous::Stalled& stalled);
-  void on_connected(const boost::asio::ip::tcp::endpoint& server, const std::string& session);
-  void on_lease_renewed(BootClock::time_point until);
-  void on_lease_over();
+  void on(const rendezvous::NodeEvent& event);
+  void on(const rendezvous::node_event::Welcomed& event);
+  void on(const rendezvous::node_event::Notified& event);
+  void on(const rendezvous::node_event::WaitingFor& event);
+  void on(const rendezvous::node_event::ConnectionChanged& event);
+  void on(const rendezvous::node_event::Inquiring& event);
+  void on(const rendezvous::node_event::LeaseRenewed& event);
+  void on(const rendezvous::node_event::LeaseOver&);
+  void on(const rendezvous::node_event::RoundLost& event);
+  void on(const rendezvous::node_event::FailureCounted& event);
+  void on(const rendezvous::node_event::FailureDropped& event);
+  void on(const rendezvous::node_event::GaveUp& event);
+  void on(const rendezvous::node_event::Connected&);
+  void on(const rendezvous::node_event::Located& event);
+  void on(const rendezvous::Ready& ready);
+  void on(const rendezvous::Broken& broken);
+  void on(const rendezvous::Closed& closed);
+  void on(const rendezvous::Refused& refused);
+  void on(const rendezvous::Stalled& stalled);
 
   // Actions. Events are handled one after the other, also those that an action causes.
   void handle_event(Event event);

@@ -147,7 +147,7 @@ class SimulatedAgent {
  public:
   SimulatedAgent(asio::io_context& io, Crowd& crowd, int number)
       : crowd_(crowd),
-        client_(io.get_executor(), options(number), hooks()),
+        client_(io.get_executor(), options(number), [this](const auto& event) { on(event); }),
         questions_(io.get_executor(),
                    [this](auto inquiry) { client_.inquire(std::move(inquiry)); }) {
     request_.local_size = kLocalSize;
@@ -187,20 +187,21 @@ class SimulatedAgent {
     return options;
   }
 
-  Client::Hooks hooks() {
-    Client::Hooks hooks;
-    hooks.welcomed = [](const auto&) {};
-    hooks.received = [this](const rendezvous::Notification& notification) {
-      on_notification(notification);
-    };
-    hooks.waiting = [](const auto&) {};
-    hooks.connection_changed = [](const std::string& sentence) { give_up(sentence); };
-    hooks.lease_renewed = [](auto) {};
-    hooks.lease_over = [] { give_up("a lease ran out: this machine is too busy"); };
-    hooks.round_lost = [](const std::string& reason) { give_up(reason); };
-    hooks.gave_up = [](const Error& error) { give_up(error.message); };
-    hooks.inquired = [this](const rendezvous::Inquiry& inquiry) { on_inquiry(inquiry); };
-    return hooks;
+  void on(const rendezvous::NodeEvent& event) {
+    namespace node_event = rendezvous::node_event;
+    if (const auto* notified = std::get_if<node_event::Notified>(&event)) {
+      on_notification(notified->notification);
+    } else if (const auto* changed = std::get_if<node_event::ConnectionChanged>(&event)) {
+      give_up(changed->sentence);
+    } else if (std::holds_alternative<node_event::LeaseOver>(event)) {
+      give_up("a lease ran out: this machine is too busy");
+    } else if (const auto* lost = std::get_if<node_event::RoundLost>(&event)) {
+      give_up(lost->reason);
+    } else if (const auto* ended = std::get_if<node_event::GaveUp>(&event)) {
+      give_up(ended->error.message);
+    } else if (const auto* inquiring = std::get_if<node_event::Inquiring>(&event)) {
+      on_inquiry(inquiring->inquiry);
+    }
   }
 
   void on_notification(const rendezvous::Notification& notification) {

@@ -167,14 +167,18 @@ class Agent {
         require(!std::exchange(dials_, true), "one connection is made at a time");
       } else if (std::holds_alternative<StopDialing>(action)) {
         dials_ = false;
-      } else if (std::holds_alternative<GaveUp>(action)) {
-        is_over_ = true;
-      } else if (const auto* got = std::get_if<Received>(&action)) {
-        is_over_ = std::holds_alternative<Closed>(got->notification) ||
-                   std::holds_alternative<Refused>(got->notification);
+      } else if (const auto* event = std::get_if<NodeEvent>(&action)) {
+        is_over_ = ends(*event);
       }
     }
     if (is_over_) require(open_.empty() && !dials_ && !session_.deadline(), "the end is the end");
+  }
+
+  static bool ends(const NodeEvent& event) {
+    const auto* got = std::get_if<node_event::Notified>(&event);
+    return std::holds_alternative<node_event::GaveUp>(event) ||
+           (got != nullptr && (std::holds_alternative<Closed>(got->notification) ||
+                               std::holds_alternative<Refused>(got->notification)));
   }
 
   AgentSession::Time now_{std::chrono::hours(1)};

@@ -16,6 +16,7 @@ namespace ddprun::agent {
 namespace {
 
 namespace asio = boost::asio;
+namespace node_event = rendezvous::node_event;
 
 constexpr int kListenAttempts = 9;
 constexpr std::chrono::milliseconds kPortPause{500};  // between two looks whether a port is free
@@ -42,11 +43,11 @@ rendezvous::Resolver::Addresses at_port(rendezvous::Resolver::Addresses addresse
 }  // namespace
 
 MasterConnection::MasterConnection(asio::any_io_executor executor, const JobSpec& job,
-                                   std::string host_name, rendezvous::Client::Hooks hooks)
+                                   std::string host_name, rendezvous::Client::Report report)
     : executor_(std::move(executor)),
       job_(job),
       host_name_(std::move(host_name)),
-      hooks_(std::move(hooks)),
+      report_(std::move(report)),
       search_(executor_, job_),
       mark_(job_.run_id),
       looks_(executor_),
@@ -108,7 +109,7 @@ Result<> MasterConnection::host_at_first_free(const rendezvous::Resolver::Addres
     at = at_port(where, places_[i].port);
     hosted = host(at);
   }
-  if (hosted && !places_.empty()) hooks_.located(places_[i]);
+  if (hosted && !places_.empty()) report_(node_event::Located{places_[i]});
   return is_taken(hosted) ? port_taken(hosted.error(), at) : hosted;
 }
 
@@ -194,7 +195,8 @@ void MasterConnection::make_client() {
     };
   }
   options.join_timeout = job_.join_timeout;
-  client_ = std::make_unique<rendezvous::Client>(executor_, std::move(options), client_hooks());
+  client_ = std::make_unique<rendezvous::Client>(
+      executor_, std::move(options), [this](const rendezvous::NodeEvent& event) { on(event); });
 }
 
 /// The next one is the next that was not welcome.
@@ -204,28 +206,26 @@ void MasterConnection::find_place(const rendezvous::Client::Located& located) {
   asio::post(executor_, [located, place = places_[dialed_place_]] { located(place); });
 }
 
-rendezvous::Client::Hooks MasterConnection::client_hooks() {
-  rendezvous::Client::Hooks hooks = hooks_;
-  if (!places_.empty()) hooks.located = [](const rendezvous::Endpoint&) {};
-  hooks.welcomed = [this](const rendezvous::reply::Welcome& welcome) {
+/// Passes an event on to the node. What this connection knows better than the client is changed.
+void MasterConnection::on(const rendezvous::NodeEvent& event) {
+  const bool is_searched = !places_.empty();
+  if (is_searched && std::holds_alternative<node_event::Located>(event)) return;
+  if (std::holds_alternative<node_event::Welcomed>(event)) {
     is_welcome_ = true;
-    if (!places_.empty() && !server_) {
+    if (is_searched && !server_) {
       next_place_ = dialed_place_;
-      hooks_.located(places_[dialed_place_]);
+      report_(node_event::Located{places_[dialed_place_]});
     }
-    hooks_.welcomed(welcome);
-  };
-  hooks.connection_changed = [this](const std::string& sentence) {
-    hooks_.connection_changed(sentence);
-    if (!taken_.empty() && !has_answer()) await_port();
-  };
-  hooks.waiting = [this](const std::string& sentence) {
-    hooks_.waiting(taken_.empty() || has_answer()
-                       ? sentence
-                       : sentence + "; " + taken_by_ +
-                             " has its port: when it is free, this node becomes the master");
-  };
-  return hooks;
+  }
+  const auto* waiting = std::get_if<node_event::WaitingFor>(&event);
+  if (waiting != nullptr && !taken_.empty() && !has_answer()) {
+    return report_(
+        node_event::WaitingFor{waiting->sentence + "; " + taken_by_ +
+                               " has its port: when it is free, this node becomes the master"});
+  }
+  report_(event);
+  const bool changed = std::holds_alternative<node_event::ConnectionChanged>(event);
+  if (changed && !taken_.empty() && !has_answer()) await_port();
 }
 
 Result<rendezvous::JoinRequest> MasterConnection::join_request() const {
@@ -263,8 +263,8 @@ void MasterConnection::resign(std::function<void()> done) {
 
 void MasterConnection::request_waiting_for() {
   if (client_) return client_->request_waiting_for();
-  hooks_.waiting(search_.waiting_for() + "; giving up after " + duration_text(job_.join_timeout) +
-                 " (--join_timeout)");
+  report_(node_event::WaitingFor{search_.waiting_for() + "; giving up after " +
+                                 duration_text(job_.join_timeout) + " (--join_timeout)"});
 }
 
 }  // namespace ddprun::agent

@@ -31,9 +31,9 @@ namespace ddprun::agent {
 /// Thread: the executor's.
 class MasterConnection {
  public:
-  /// `job` must outlive it. `hooks` are those of the client.
+  /// `job` must outlive it. `report` gets the client's events.
   MasterConnection(boost::asio::any_io_executor executor, const JobSpec& job, std::string host_name,
-                   rendezvous::Client::Hooks hooks);
+                   rendezvous::Client::Report report);
 
   /// Looks up the addresses of the endpoint, as MasterSearch::start; of an elected master none.
   void search(MasterSearch::Found found);
@@ -75,7 +75,7 @@ class MasterConnection {
   /// Where the workers of a round find their store.
   rendezvous::Endpoint store_of(const rendezvous::Layout& layout) const;
 
-  /// Asks what this node waits for; Hooks::waiting gets the answer.
+  /// Asks what this node waits for: WaitingFor has the answer.
   void request_waiting_for();
 
  private:
@@ -89,12 +89,12 @@ class MasterConnection {
   Result<> open_entrance();
   void make_client();
   void find_place(const rendezvous::Client::Located& located);
-  rendezvous::Client::Hooks client_hooks();
+  void on(const rendezvous::NodeEvent& event);
 
   boost::asio::any_io_executor executor_;
   const JobSpec& job_;
   const std::string host_name_;
-  const rendezvous::Client::Hooks hooks_;
+  const rendezvous::Client::Report report_;
   MasterSearch search_;
   bool is_host_ = false;  // the endpoint is an address of this host
   MasterMark mark_;

@@ -94,8 +94,8 @@ AgentActions AgentSession::ask(Time now) {
   if (used_ && !lease_.is_silent(now)) {
     send(message::Ask{});
   } else {
-    act(agent_action::WaitingFor{waiting_for_master() + "; giving up after " +
-                                 duration_text(settings_.join_timeout) + " (--join_timeout)"});
+    report(node_event::WaitingFor{waiting_for_master() + "; giving up after " +
+                                  duration_text(settings_.join_timeout) + " (--join_timeout)"});
   }
   return take();
 }
@@ -234,7 +234,7 @@ void AgentSession::set_reason(const std::string& place, const std::string& reaso
 void AgentSession::become_unreachable(Time since, const std::string& sentence) {
   if (unreachable_since_) return;
   unreachable_since_ = since;
-  if (!sentence.empty()) act(agent_action::ConnectionChanged{sentence});
+  if (!sentence.empty()) report(node_event::ConnectionChanged{sentence});
 }
 
 void AgentSession::become_reachable(Time now) {
@@ -243,8 +243,8 @@ void AgentSession::become_reachable(Time now) {
   next_dial_.reset();
   if (std::exchange(dialing_, false)) act(agent_action::StopDialing{});
   if (master_.empty()) return;
-  act(agent_action::ConnectionChanged{"the master at " + used_place_ +
-                                      " is reachable again after " + duration_text(now - since)});
+  report(node_event::ConnectionChanged{"the master at " + used_place_ +
+                                       " is reachable again after " + duration_text(now - since)});
 }
 
 /// Ends the session: no event has an effect any more.
@@ -261,7 +261,7 @@ void AgentSession::end() {
 
 void AgentSession::give_up(Error error) {
   end();
-  act(agent_action::GaveUp{std::move(error)});
+  report(node_event::GaveUp{std::move(error)});
 }
 
 // Messages.
@@ -292,14 +292,14 @@ void AgentSession::take_reply(Reply reply, Time now) {
   if (const auto* heartbeat = std::get_if<Heartbeat>(&reply))
     return take_heartbeat(*heartbeat, now);
   if (auto* waiting = std::get_if<reply::Waiting>(&reply)) {
-    return act(
-        agent_action::WaitingFor{held_ ? waiting_for_lease() : std::move(waiting->sentence)});
+    return report(
+        node_event::WaitingFor{held_ ? waiting_for_lease() : std::move(waiting->sentence)});
   }
   if (auto* whose = std::get_if<reply::Whose>(&reply)) {
     return act(agent_action::TellOwners{*used_, std::move(whose->connections)});
   }
   if (auto* inquiry = std::get_if<Inquiry>(&reply)) {
-    return act(agent_action::Inquiring{std::move(*inquiry)});
+    return report(node_event::Inquiring{std::move(*inquiry)});
   }
   if (auto* notification = std::get_if<Notification>(&reply)) {
     take_notification(std::move(*notification), now);
@@ -314,7 +314,7 @@ void AgentSession::take_welcome(const reply::Welcome& welcome, Time now) {
   const bool leased = !settings_.hosting;
   lease_.configure(leased ? welcome.heartbeat : milliseconds::zero(),
                    leased ? welcome.lease : milliseconds::zero());
-  act(agent_action::Welcomed{welcome});
+  report(node_event::Welcomed{welcome});
   if (welcome.resumed) {
     resume(welcome.received);
   } else {
@@ -347,7 +347,7 @@ void AgentSession::begin_again(const std::string& reason) {
     send_counted(message::Join{*unanswered_join_});
   } else {
     round_lost_ = true;
-    act(agent_action::RoundLost{reason});
+    report(node_event::RoundLost{reason});
   }
 }
 
@@ -370,7 +370,7 @@ void AgentSession::take_notification(Notification notification, Time now) {
     send(Heartbeat{delivery_.received()});  // acknowledges it
     end();
   }
-  act(agent_action::Received{std::move(notification)});
+  report(node_event::Notified{std::move(notification)});
 }
 
 /// Keeps `ready` until there is a lease. The master counts this node as a member, and its
@@ -418,9 +418,9 @@ void AgentSession::begin_round(const Layout& layout) {
   const bool told = std::exchange(begun_again_, false) && failure && unanswered_join_;
   if (!told) return;
   if (layout.restarts > unanswered_join_->restarts) {
-    act(agent_action::FailureCounted{*failure, layout.restarts});
+    report(node_event::FailureCounted{*failure, layout.restarts});
   } else {
-    act(agent_action::FailureDropped{*failure});
+    report(node_event::FailureDropped{*failure});
   }
 }
 
@@ -486,17 +486,17 @@ void AgentSession::renew_lease(Time sent, Time now) {
   const auto end = lease_.end(sent);
   if (end && *end <= now) return;  // too late to save the lease
   lease_end_ = end;
-  if (end) act(agent_action::LeaseRenewed{*end});
+  if (end) report(node_event::LeaseRenewed{*end});
   if (!held_) return;
   report_progress(false, now);
   unanswered_join_.reset();
-  act(agent_action::Received{*std::exchange(held_, std::nullopt)});
+  report(node_event::Notified{*std::exchange(held_, std::nullopt)});
 }
 
 void AgentSession::end_lease_if_over(Time now) {
   if (!lease_end_ || *lease_end_ > now) return;
   lease_end_.reset();
-  act(agent_action::LeaseOver{});
+  report(node_event::LeaseOver{});
 }
 
 bool AgentSession::has_lease(Time now) const {

@@ -10,13 +10,14 @@
 
 #include "base/error.h"
 #include "rendezvous/net/connection_id.h"
+#include "rendezvous/net/endpoint.h"
 #include "rendezvous/session/delivery.h"
 #include "rendezvous/session/lease.h"
 #include "rendezvous/wire/protocol.h"
 
 // DECIDES what an agent does about its session with the master: when it connects and what it sends
 // again, when its lease is renewed or over, and when it gives up. Pure: no socket, no timer, no
-// clock. Client performs the actions.
+// clock. Client performs the actions, and passes the NodeEvents among them on to the node.
 //
 // clang-format off
 //  event \ line   | none                       | in use                     | silent: in use, and a
@@ -71,58 +72,80 @@ struct Close {
   ConnectionId connection;
 };
 
-// Events for the node; Client::Hooks explains each.
-struct Welcomed {
-  reply::Welcome welcome;
-};
-struct Received {
-  Notification notification;
-};
-struct WaitingFor {
-  std::string sentence;
-};
-struct ConnectionChanged {
-  std::string sentence;
-};
 /// Ask the kernel who owns these connections, and send message::Owned on `to`.
 struct TellOwners {
   ConnectionId to;
   std::vector<SocketEnds> connections;
 };
-/// An agent asks about the job, or answers.
+
+}  // namespace agent_action
+
+/// What a session reports to its node. Client reports Connected and Located, AgentSession the rest.
+namespace node_event {
+
+/// The master's settings for every node. It comes before any notification.
+struct Welcomed {
+  reply::Welcome welcome;
+};
+struct Notified {
+  Notification notification;
+};
+/// The answer to AgentSession::ask.
+struct WaitingFor {
+  std::string sentence;
+};
+/// The master became unreachable, or reachable again.
+struct ConnectionChanged {
+  std::string sentence;
+};
+/// Another agent asks about the job, or answers.
 struct Inquiring {
   Inquiry inquiry;
 };
+/// The lease ends at `until`. The master waits a fifth of the lease longer.
 struct LeaseRenewed {
   BootClock::time_point until;
 };
+/// The lease is over, and the master may begin a round without this node: no worker may run any
+/// longer. The session keeps trying to connect.
 struct LeaseOver {};
+/// The master is reachable again but does not know this node's round.
 struct RoundLost {
   std::string reason;
 };
-/// A restart was counted for it by a master that did not run that round, so that it had no round to
-/// break. Ready follows.
+/// A master that did not run the last round, and so had none to break, counted a restart for that
+/// round's failure. Ready follows.
 struct FailureCounted {
   Failure failure;
   int restarts = 0;
 };
-/// No restart was counted for the failure of that round. Ready follows.
+/// No restart was counted for that failure, because this node or an elected master was lost then.
+/// Ready follows.
 struct FailureDropped {
   Failure failure;
 };
+/// No notification will follow. Errors: timed_out, protocol.
 struct GaveUp {
   Error error;
 };
+/// A connection to the master was made: Client::connected_to() has the address.
+struct Connected {};
+/// Client::Options::locate found the master here.
+struct Located {
+  Endpoint master;
+};
 
-}  // namespace agent_action
+}  // namespace node_event
 
-using AgentAction =
-    std::variant<agent_action::Dial, agent_action::StopDialing, agent_action::Send,
-                 agent_action::Close, agent_action::Welcomed, agent_action::Received,
-                 agent_action::WaitingFor, agent_action::ConnectionChanged,
-                 agent_action::TellOwners, agent_action::Inquiring, agent_action::LeaseRenewed,
-                 agent_action::LeaseOver, agent_action::RoundLost, agent_action::FailureCounted,
-                 agent_action::FailureDropped, agent_action::GaveUp>;
+using NodeEvent =
+    std::variant<node_event::Welcomed, node_event::Notified, node_event::WaitingFor,
+                 node_event::ConnectionChanged, node_event::Inquiring, node_event::LeaseRenewed,
+                 node_event::LeaseOver, node_event::RoundLost, node_event::FailureCounted,
+                 node_event::FailureDropped, node_event::GaveUp, node_event::Connected,
+                 node_event::Located>;
+
+using AgentAction = std::variant<agent_action::Dial, agent_action::StopDialing, agent_action::Send,
+                                 agent_action::Close, agent_action::TellOwners, NodeEvent>;
 using AgentActions = std::vector<AgentAction>;
 
 /// One agent's side of its session; the comment above has its table.
@@ -191,6 +214,7 @@ class AgentSession {
   void act(Action action) {
     actions_.emplace_back(std::move(action));
   }
+  void report(NodeEvent event) { actions_.emplace_back(std::move(event)); }
   AgentActions take() { return std::exchange(actions_, {}); }
 
   void end_lease_if_over(Time now);

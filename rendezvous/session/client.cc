@@ -39,9 +39,9 @@ Error no_key(Error error, const Endpoint& master) {
 
 }  // namespace
 
-Client::Client(const asio::any_io_executor& executor, Options options, Hooks hooks)
+Client::Client(const asio::any_io_executor& executor, Options options, Report report)
     : options_(std::move(options)),
-      hooks_(std::move(hooks)),
+      report_(std::move(report)),
       session_name_(random_name()),
       session_(settings_of(options_, session_name_)),
       dialer_(executor, options_.server, options_.local,
@@ -88,7 +88,7 @@ void Client::on_located(const Result<Endpoint>& server) {
   locating_.reset();
   if (!server) return perform(session_.dial_failed(server.error(), now()));
   session_.located(server->text());
-  hooks_.located(*server);
+  report_(node_event::Located{*server});
   // Each master makes another secret.
   if (options_.open_secret && server->text() != options_.server.text()) has_key_ = false;
   options_.server = *server;
@@ -124,7 +124,10 @@ void Client::on_dialed(asio::ip::tcp::socket socket) {
   }
   boost::system::error_code gone;
   const auto server = socket.remote_endpoint(gone);
-  if (!gone && hooks_.connected) hooks_.connected(server, session_name_);
+  if (!gone) {
+    connected_to_ = server;
+    report_(node_event::Connected{});
+  }
   add_connection(std::move(socket));
 }
 
@@ -146,9 +149,9 @@ void Client::add_connection(StreamSocket socket) {
   auto connection = std::make_unique<ControlConnection>(
       std::move(socket), std::string_view(),
       ControlConnection::Hooks{
-          [this, id](std::string_view body) { on_reply(id, decode_reply(body)); },
-          [this, id](const Error& error) { on_lost(id, error); },
-          [this, id] { perform(session_.proven(id, now())); }},
+          .received = [this, id](std::string_view body) { on_reply(id, decode_reply(body)); },
+          .lost = [this, id](const Error& error) { on_lost(id, error); },
+          .drained = [this, id] { perform(session_.proven(id, now())); }},
       kMaxFrame,
       options_.security != nullptr
           ? std::make_unique<SecureChannel>(options_.security, SecureChannel::Role::agent)

@@ -34,10 +34,10 @@ class Server;
 /// the server is silent on it, the client makes a new one and repeats lost messages: as long as the
 /// server still knows this node, the other nodes do not notice. DOES what AgentSession decides.
 ///
-/// `lease_renewed` and `lease_over` are the workers' deadline. A client in the server's own process
+/// LeaseRenewed and LeaseOver are the workers' deadline. A client in the server's own process
 /// cannot lose the server and has no lease.
 ///
-/// Destroying it, which no hook may do, closes the connection; no hook is called any more.
+/// Destroying it, which Report may not do, closes the connection; nothing is reported any more.
 /// Thread: the executor's.
 class Client {
  public:
@@ -63,38 +63,10 @@ class Client {
     std::chrono::milliseconds join_timeout{600'000};  ///< the wait for the server
   };
 
-  struct Hooks {
-    /// The master's settings for every node; before any notification.
-    std::function<void(const reply::Welcome&)> welcomed;
-    std::function<void(Notification)> received;
-    /// The answer to request_waiting_for().
-    std::function<void(const std::string& sentence)> waiting;
-    /// The server became unreachable, or reachable again; `sentence` says so.
-    std::function<void(const std::string& sentence)> connection_changed;
-    /// The lease ends then. The server waits a fifth of it longer.
-    std::function<void(BootClock::time_point until)> lease_renewed;
-    /// The lease is over, and the server may continue without this node: no worker may run any
-    /// longer. The client keeps trying.
-    std::function<void()> lease_over;
-    /// The server is reachable again but does not know this node's round.
-    std::function<void(const std::string& reason)> round_lost;
-    /// A restart was counted for a failure of the last round that its master had not counted.
-    std::function<void(const Failure& failure, int restarts)> failure_counted;
-    /// The same, but none was counted: this node, or an elected master, was lost then.
-    std::function<void(const Failure& failure)> failure_dropped;
-    /// No notification will come any more. Errors: timed_out, protocol.
-    std::function<void(Error)> gave_up;
-    /// A connection to the server at this address was made; may be empty. `session` proves to the
-    /// server who sends message::Gone.
-    std::function<void(const boost::asio::ip::tcp::endpoint& server, const std::string& session)>
-        connected;
-    /// The master that Options::locate has found.
-    std::function<void(const Endpoint& server)> located;
-    /// Another agent asks through the server, or the answer to inquire() came.
-    std::function<void(const Inquiry& inquiry)> inquired = [](const Inquiry&) {};
-  };
+  /// Gets each event, from the executor or from within a call of this client.
+  using Report = std::function<void(const NodeEvent&)>;
 
-  Client(const boost::asio::any_io_executor& executor, Options options, Hooks hooks);
+  Client(const boost::asio::any_io_executor& executor, Options options, Report report);
 
   /// Asks to be part of the next round; connects first if needed. A notification follows.
   void join(JoinRequest request) { perform(session_.join(std::move(request), now())); }
@@ -117,7 +89,7 @@ class Client {
   /// `how` it ended. Nothing follows.
   void gone(const std::string& how) { perform(session_.gone(how, now())); }
 
-  /// Asks what this node waits for. `waiting` has the answer, at once while the server is
+  /// Asks what this node waits for. WaitingFor has the answer, at once while the server is
   /// unreachable.
   void request_waiting_for() { perform(session_.ask(now())); }
 
@@ -127,6 +99,9 @@ class Client {
 
   /// True also if the server has not been reached yet.
   bool is_unreachable() const { return session_.is_unreachable(); }
+
+  /// The address of the last connection to the server that was made over TCP.
+  const boost::asio::ip::tcp::endpoint& connected_to() const { return connected_to_; }
 
   /// The session's name, which only this process and the server know.
   const std::string& session() const { return session_name_; }
@@ -142,22 +117,8 @@ class Client {
   void perform(const agent_action::StopDialing&);
   void perform(const agent_action::Send& send);
   void perform(const agent_action::Close& close);
-  void perform(const agent_action::Welcomed& event) { hooks_.welcomed(event.welcome); }
-  void perform(const agent_action::Received& event) { hooks_.received(event.notification); }
-  void perform(const agent_action::WaitingFor& event) { hooks_.waiting(event.sentence); }
-  void perform(const agent_action::ConnectionChanged& event) {
-    hooks_.connection_changed(event.sentence);
-  }
   void perform(const agent_action::TellOwners& question);
-  void perform(const agent_action::Inquiring& event) { hooks_.inquired(event.inquiry); }
-  void perform(const agent_action::LeaseRenewed& event) { hooks_.lease_renewed(event.until); }
-  void perform(const agent_action::LeaseOver&) { hooks_.lease_over(); }
-  void perform(const agent_action::RoundLost& event) { hooks_.round_lost(event.reason); }
-  void perform(const agent_action::FailureCounted& event) {
-    hooks_.failure_counted(event.failure, event.restarts);
-  }
-  void perform(const agent_action::FailureDropped& event) { hooks_.failure_dropped(event.failure); }
-  void perform(const agent_action::GaveUp& event) { hooks_.gave_up(event.error); }
+  void perform(const NodeEvent& event) { report_(event); }
 
   void on_located(const Result<Endpoint>& server);
   void on_dialed(boost::asio::ip::tcp::socket socket);
@@ -168,7 +129,7 @@ class Client {
   void on_reply(ConnectionId id, Result<Reply> reply);
 
   Options options_;
-  Hooks hooks_;
+  const Report report_;
   const std::string session_name_;
   AgentSession session_;
   Dialer dialer_;
@@ -181,6 +142,7 @@ class Client {
   ConnectionId last_connection_ = 0;
   std::deque<AgentAction> queued_actions_;  // came while another one was performed
   bool performing_ = false;
+  boost::asio::ip::tcp::endpoint connected_to_;
   BootTimer timer_;
 };
 

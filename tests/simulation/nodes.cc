@@ -68,25 +68,31 @@ void Simulation::on(Node& node, AgentAction& action) {
     if (line_of(line).agent_open) put(line, true, std::move(send->message));
   } else if (const auto* close = std::get_if<agent_action::Close>(&action)) {
     close_agents_end(static_cast<int>(close->connection));
-  } else if (const auto* welcomed = std::get_if<agent_action::Welcomed>(&action)) {
+  } else if (const auto* event = std::get_if<NodeEvent>(&action)) {
+    on(node, *event);
+  }
+}
+
+void Simulation::on(Node& node, const NodeEvent& event) {
+  if (const auto* welcomed = std::get_if<node_event::Welcomed>(&event)) {
     node.lease = welcomed->welcome.lease;
-  } else if (const auto* received = std::get_if<agent_action::Received>(&action)) {
-    notify(node, received->notification);
-  } else if (const auto* inquiring = std::get_if<agent_action::Inquiring>(&action)) {
+  } else if (const auto* notified = std::get_if<node_event::Notified>(&event)) {
+    notify(node, notified->notification);
+  } else if (const auto* inquiring = std::get_if<node_event::Inquiring>(&event)) {
     take_inquiry(node, inquiring->inquiry);
-  } else if (const auto* renewed = std::get_if<agent_action::LeaseRenewed>(&action)) {
+  } else if (const auto* renewed = std::get_if<node_event::LeaseRenewed>(&event)) {
     node.lease_end = renewed->until;
     node.liveness = renewed->until + node.lease / 20;
     set_watch(node);
-  } else if (std::holds_alternative<agent_action::LeaseOver>(action)) {
+  } else if (std::holds_alternative<node_event::LeaseOver>(event)) {
     note("node ", node.name, ": lease over");
     counts_.leases_over += node.round ? 1 : 0;
     handle(node, event::LeaseOver{});
     node.lease_end.reset();
     node.liveness.reset();
-  } else if (std::holds_alternative<agent_action::RoundLost>(action)) {
+  } else if (std::holds_alternative<node_event::RoundLost>(event)) {
     handle(node, event::RoundBroken{});
-  } else if (const auto* gave_up = std::get_if<agent_action::GaveUp>(&action)) {
+  } else if (const auto* gave_up = std::get_if<node_event::GaveUp>(&event)) {
     note("node ", node.name, ": ", gave_up->error.message);
     ++counts_.gave_up;
     node.has_final_message = false;

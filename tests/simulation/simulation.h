@@ -230,6 +230,7 @@ class Simulation {
   Node* any_node(const std::function<bool(const Node&)>& which);
   void perform(Node& node, rendezvous::AgentActions actions);
   void on(Node& node, rendezvous::AgentAction& action);
+  void on(Node& node, const rendezvous::NodeEvent& event);
   void notify(Node& node, const rendezvous::Notification& notification);
   void handle(Node& node, agent::Event event);
   void perform(Node& node, const agent::Action& action);

@@ -7,19 +7,18 @@ namespace {
 TEST_CASE("a round that begins without a lease is started when there is a lease again") {
   AgentSession session = welcomed_session();
   const auto late = session.received(1, ready(0), kGreeted + 10s);
-  CHECK(find<agent_action::LeaseOver>(late) != nullptr);
-  CHECK(find<agent_action::Received>(late) == nullptr);
+  CHECK(find_event<node_event::LeaseOver>(late) != nullptr);
+  CHECK(find_event<node_event::Notified>(late) == nullptr);
   CHECK(sent<Heartbeat>(late));
-  const auto old =
-      session.received(1, Heartbeat{1}, kGreeted + 11s);  // answers the first heartbeat
-  CHECK(find<agent_action::Received>(old) == nullptr);
+  const auto old = session.received(1, Heartbeat{1}, kGreeted + 11s);  // answers the first
+  CHECK(find_event<node_event::Notified>(old) == nullptr);
   const auto leased = session.received(1, Heartbeat{1}, kGreeted + 11s);
-  REQUIRE(find<agent_action::LeaseRenewed>(leased) != nullptr);
-  CHECK(find<agent_action::LeaseRenewed>(leased)->until == kGreeted + 20s);
-  CHECK(find<agent_action::Received>(leased) != nullptr);
+  REQUIRE(find_event<node_event::LeaseRenewed>(leased) != nullptr);
+  CHECK(find_event<node_event::LeaseRenewed>(leased)->until == kGreeted + 20s);
+  CHECK(find_event<node_event::Notified>(leased) != nullptr);
   for (const AgentActions& actions : {late, old, leased}) CHECK_FALSE(sent<message::Join>(actions));
   const auto again = session.received(1, Heartbeat{1}, kGreeted + 12s);
-  CHECK(find<agent_action::Received>(again) == nullptr);
+  CHECK(find_event<node_event::Notified>(again) == nullptr);
 }
 
 TEST_CASE("a node whose hello came late starts the round that it joins, and joins no second time") {
@@ -28,15 +27,15 @@ TEST_CASE("a node whose hello came late starts the round that it joins, and join
   session.lost(1, {Errc::unreachable, "reset"}, kGreeted + 2s);
   session.connected(2, kGreeted + 3s);  // its hello is on its way for longer than the lease
   const auto greeted = session.received(2, welcome(false), kGreeted + 14s);
-  CHECK(find<agent_action::RoundLost>(greeted) != nullptr);
+  CHECK(find_event<node_event::RoundLost>(greeted) != nullptr);
   CHECK(sent<message::Join>(session.join({}, kGreeted + 14s)));
   const auto early = session.received(2, ready(1), kGreeted + 14s);
-  CHECK(find<agent_action::Received>(early) == nullptr);
+  CHECK(find_event<node_event::Notified>(early) == nullptr);
   CHECK(sent<Heartbeat>(early));
   const auto leased = session.received(2, Heartbeat{1}, kGreeted + 15s);
-  REQUIRE(find<agent_action::LeaseRenewed>(leased) != nullptr);
-  CHECK(find<agent_action::LeaseRenewed>(leased)->until == kGreeted + 24s);
-  CHECK(find<agent_action::Received>(leased) != nullptr);
+  REQUIRE(find_event<node_event::LeaseRenewed>(leased) != nullptr);
+  CHECK(find_event<node_event::LeaseRenewed>(leased)->until == kGreeted + 24s);
+  CHECK(find_event<node_event::Notified>(leased) != nullptr);
   for (const AgentActions& actions : {early, leased}) CHECK_FALSE(sent<message::Join>(actions));
 }
 
@@ -52,8 +51,8 @@ TEST_CASE("a lease that a late hello has left short is renewed at once") {
   CHECK(sent<Heartbeat>(back));
   if (!resumed) session.join({}, kGreeted + 5s);
   const auto leased = session.received(2, Heartbeat{1}, kGreeted + 5s);
-  REQUIRE(find<agent_action::LeaseRenewed>(leased) != nullptr);
-  CHECK(find<agent_action::LeaseRenewed>(leased)->until == kGreeted + 15s);
+  REQUIRE(find_event<node_event::LeaseRenewed>(leased) != nullptr);
+  CHECK(find_event<node_event::LeaseRenewed>(leased)->until == kGreeted + 15s);
 }
 
 TEST_CASE("a node whose round waits for a lease says so, whatever the master says of its members") {
@@ -62,8 +61,8 @@ TEST_CASE("a node whose round waits for a lease says so, whatever the master say
   const auto waits = [&](AgentSession::Time now) {
     CHECK(sent<message::Ask>(session.ask(now)));
     const auto told = session.received(1, place, now);
-    REQUIRE(find<agent_action::WaitingFor>(told) != nullptr);
-    return find<agent_action::WaitingFor>(told)->sentence;
+    REQUIRE(find_event<node_event::WaitingFor>(told) != nullptr);
+    return find_event<node_event::WaitingFor>(told)->sentence;
   };
   CHECK(waits(kGreeted + 1s) == place.sentence);
   session.received(1, ready(3), kGreeted + 10s);
@@ -95,7 +94,7 @@ TEST_CASE(
   CHECK_FALSE(sent<message::Progress>(session.tick(kGreeted + 73s)));
   const auto answered = [&] { return session.received(1, Heartbeat{1}, kGreeted + 74s); };
   AgentActions leased = answered();
-  while (find<agent_action::Received>(leased) == nullptr) leased = answered();
+  while (find_event<node_event::Notified>(leased) == nullptr) leased = answered();
   const auto begun = sent<message::Progress>(leased);
   REQUIRE(begun);
   CHECK_FALSE(begun->progress.quiet);
@@ -105,15 +104,15 @@ TEST_CASE("a node joins again if its round is broken before there is a lease") {
   AgentSession session = welcomed_session();
   session.received(1, ready(0), kGreeted + 10s);
   const auto broken = session.received(1, Notification(Broken{"lost", {}, 0}), kGreeted + 10s);
-  CHECK(find<agent_action::Received>(broken) == nullptr);
+  CHECK(find_event<node_event::Notified>(broken) == nullptr);
   const auto join = sent<message::Join>(broken);
   REQUIRE(join);
   CHECK(join->request.last_round == 0);
   session.received(1, Heartbeat{1}, kGreeted + 11s);
   const auto leased = session.received(1, Heartbeat{1}, kGreeted + 11s);
-  CHECK(find<agent_action::LeaseRenewed>(leased) != nullptr);
-  CHECK(find<agent_action::Received>(leased) == nullptr);  // not that round
-  CHECK(find<agent_action::Received>(session.received(1, ready(1), kGreeted + 12s)) != nullptr);
+  CHECK(find_event<node_event::LeaseRenewed>(leased) != nullptr);
+  CHECK(find_event<node_event::Notified>(leased) == nullptr);  // not that round
+  CHECK(find_event<node_event::Notified>(session.received(1, ready(1), kGreeted + 12s)) != nullptr);
 }
 
 TEST_CASE(
@@ -124,13 +123,13 @@ TEST_CASE(
   session.connected(2, kGreeted + 11s);
   SECTION("the master is back") {
     const auto back = session.received(2, welcome(true), kGreeted + 11s);
-    CHECK(find<agent_action::LeaseRenewed>(back) != nullptr);
-    CHECK(find<agent_action::Received>(back) != nullptr);
+    CHECK(find_event<node_event::LeaseRenewed>(back) != nullptr);
+    CHECK(find_event<node_event::Notified>(back) != nullptr);
   }
   SECTION("the master has a successor") {
     const auto other = session.received(2, welcome(false, "another"), kGreeted + 11s);
-    CHECK(find<agent_action::LeaseRenewed>(other) != nullptr);
-    CHECK(find<agent_action::Received>(other) == nullptr);
+    CHECK(find_event<node_event::LeaseRenewed>(other) != nullptr);
+    CHECK(find_event<node_event::Notified>(other) == nullptr);
     REQUIRE(sent<message::Join>(other));
     CHECK(sent<message::Join>(other)->request.last_round == 3);
   }
@@ -141,11 +140,11 @@ TEST_CASE("a round that has waited for a lease is lost like any other with its m
   session.received(1, ready(3), kGreeted + 10s);
   session.received(1, Heartbeat{1}, kGreeted + 11s);
   const auto started = session.received(1, Heartbeat{1}, kGreeted + 11s);
-  CHECK(find<agent_action::Received>(started) != nullptr);
+  CHECK(find_event<node_event::Notified>(started) != nullptr);
   session.lost(1, {Errc::closed, "closed"}, kGreeted + 12s);
   session.connected(2, kGreeted + 12s);
   const auto other = session.received(2, welcome(false, "another"), kGreeted + 12s);
-  CHECK(find<agent_action::RoundLost>(other) != nullptr);
+  CHECK(find_event<node_event::RoundLost>(other) != nullptr);
   CHECK_FALSE(sent<message::Join>(other));  // its workers run
 }
 
@@ -164,8 +163,8 @@ TEST_CASE("a node reports a failure once, even if the next round waits for a lea
   Layout layout;
   layout.round = layout.restarts = 1;
   const auto early = session.received(2, Notification(Ready{layout}), kGreeted + 15s);
-  CHECK(find<agent_action::FailureCounted>(early) != nullptr);
-  CHECK(find<agent_action::Received>(early) == nullptr);
+  CHECK(find_event<node_event::FailureCounted>(early) != nullptr);
+  CHECK(find_event<node_event::Notified>(early) == nullptr);
   const Notification broken(Broken{"a node is lost", {}, 0});
   const auto again = sent<message::Join>(session.received(2, broken, kGreeted + 15s));
   REQUIRE(again);
@@ -194,7 +193,8 @@ TEST_CASE("a node reports an unstarted round to the new master as its last") {
   session.received(1, Notification(Ready{layout}), kGreeted + 10s);
   const Broken broken{"rank 0 failed", exit_9(), 2};
   const auto news = session.received(1, Notification(broken), kGreeted + 10s);
-  CHECK(find<agent_action::Received>(news) == nullptr);  // it is not about this node's own round
+  CHECK(find_event<node_event::Notified>(news) ==
+        nullptr);  // it is not about this node's own round
   session.lost(1, {Errc::closed, "closed"}, kGreeted + 11s);
   session.connected(2, kGreeted + 11s);
   const auto join =
@@ -208,7 +208,7 @@ TEST_CASE("a node reports an unstarted round to the new master as its last") {
   CHECK(join->request.restarts == 2);
   session.received(2, ready(5), kGreeted + 12s);
   const auto next = session.received(2, Notification(broken), kGreeted + 13s);
-  CHECK(find<agent_action::Received>(next) != nullptr);
+  CHECK(find_event<node_event::Notified>(next) != nullptr);
 }
 
 TEST_CASE("a node that left keeps the lease of its workers, whatever a new master says") {
@@ -218,19 +218,19 @@ TEST_CASE("a node that left keeps the lease of its workers, whatever a new maste
   CHECK(find<agent_action::Dial>(session.lost(1, {Errc::closed, "closed"}, kGreeted + 2s)));
   session.connected(2, kGreeted + 5s);
   const auto renewed = session.received(2, welcome(false, "another"), kGreeted + 5s);
-  CHECK(find<agent_action::LeaseRenewed>(renewed) == nullptr);
-  CHECK(find<agent_action::LeaseOver>(session.tick(kGreeted + 10s)) != nullptr);
+  CHECK(find_event<node_event::LeaseRenewed>(renewed) == nullptr);
+  CHECK(find_event<node_event::LeaseOver>(session.tick(kGreeted + 10s)) != nullptr);
 }
 
 TEST_CASE("a lease ends in time, whatever a process that stood still reads first") {
   AgentSession session = welcomed_session();
-  CHECK(find<agent_action::Received>(session.received(1, ready(0), kGreeted + 1s)) != nullptr);
+  CHECK(find_event<node_event::Notified>(session.received(1, ready(0), kGreeted + 1s)) != nullptr);
   const auto beat = session.tick(kGreeted + 2s);
   CHECK(sent<Heartbeat>(beat));
   const auto thawed = session.received(1, Heartbeat{1}, kGreeted + 12s);
-  CHECK(find<agent_action::LeaseOver>(thawed) != nullptr);
-  CHECK(find<agent_action::LeaseRenewed>(thawed) == nullptr);  // sent 10 s before
-  CHECK(find<agent_action::LeaseOver>(session.tick(kGreeted + 13s)) == nullptr);
+  CHECK(find_event<node_event::LeaseOver>(thawed) != nullptr);
+  CHECK(find_event<node_event::LeaseRenewed>(thawed) == nullptr);  // sent 10 s before
+  CHECK(find_event<node_event::LeaseOver>(session.tick(kGreeted + 13s)) == nullptr);
 }
 
 TEST_CASE("a failure that a restarted master cannot know is reported to it, and only to it") {
@@ -264,17 +264,17 @@ TEST_CASE("a failure that a restarted master cannot know is reported to it, and 
     session.lost(1, {Errc::closed, "connection closed"}, kGreeted + 3s);
     session.connected(2, kGreeted + 4s);
     const auto lost = session.received(2, welcome(false, "n"), kGreeted + 4s);
-    CHECK(find<agent_action::RoundLost>(lost) != nullptr);
+    CHECK(find_event<node_event::RoundLost>(lost) != nullptr);
     const auto join = sent<message::Join>(session.join({}, kGreeted + 5s));
     REQUIRE(join->request.unreported_failure);
     CHECK(join->request.last_master == "m");
     Layout layout;
     layout.round = layout.restarts = 1;
     const auto next = session.received(2, Notification(Ready{layout}), kGreeted + 5s);
-    REQUIRE(find<agent_action::FailureCounted>(next) != nullptr);
-    CHECK(find<agent_action::FailureCounted>(next)->restarts == 1);
-    CHECK(find<agent_action::FailureCounted>(next)->failure.wait_status == 9 << 8);
-    CHECK(find<agent_action::FailureDropped>(next) == nullptr);
+    REQUIRE(find_event<node_event::FailureCounted>(next) != nullptr);
+    CHECK(find_event<node_event::FailureCounted>(next)->restarts == 1);
+    CHECK(find_event<node_event::FailureCounted>(next)->failure.wait_status == 9 << 8);
+    CHECK(find_event<node_event::FailureDropped>(next) == nullptr);
     session.received(2, Notification(Broken{"a node joined", {}, 1, false}), kGreeted + 6s);
     CHECK_FALSE(sent<message::Join>(session.join({}, kGreeted + 7s))->request.unreported_failure);
   }
@@ -289,9 +289,9 @@ TEST_CASE("a failure for which no restart was counted, as its node was lost, is 
   session.connected(2, kGreeted + 13s);
   session.received(2, welcome(false), kGreeted + 13s);
   const auto next = session.received(2, ready(1), kGreeted + 13s);
-  CHECK(find<agent_action::FailureCounted>(next) == nullptr);
-  REQUIRE(find<agent_action::FailureDropped>(next) != nullptr);
-  CHECK(find<agent_action::FailureDropped>(next)->failure.wait_status == 9 << 8);
+  CHECK(find_event<node_event::FailureCounted>(next) == nullptr);
+  REQUIRE(find_event<node_event::FailureDropped>(next) != nullptr);
+  CHECK(find_event<node_event::FailureDropped>(next)->failure.wait_status == 9 << 8);
 }
 
 TEST_CASE("an earlier master's counts neither repeat nor acknowledge anything for the next one") {
@@ -302,7 +302,7 @@ TEST_CASE("an earlier master's counts neither repeat nor acknowledge anything fo
   session.connected(2, kGreeted + 2s);
   session.received(2, welcome(false, "n"), kGreeted + 2s);
   CHECK(sent<message::Join>(session.join({}, kGreeted + 3s)));
-  CHECK(find<agent_action::Received>(session.received(2, ready(1), kGreeted + 3s)) != nullptr);
+  CHECK(find_event<node_event::Notified>(session.received(2, ready(1), kGreeted + 3s)) != nullptr);
 
   session.lost(2, {Errc::closed, "connection closed"}, kGreeted + 4s);
   const auto hello = sent<message::Hello>(session.connected(3, kGreeted + 4s));

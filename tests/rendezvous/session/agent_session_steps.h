@@ -41,7 +41,17 @@ const Action* find(const AgentActions& actions) {
   return nullptr;
 }
 
-/// The last message of that type among those to send.
+template <class Event>
+const Event* find_event(const AgentActions& actions) {
+  for (const AgentAction& action : actions) {
+    const auto* event = std::get_if<NodeEvent>(&action);
+    const auto* found = event != nullptr ? std::get_if<Event>(event) : nullptr;
+    if (found != nullptr) return found;
+  }
+  return nullptr;
+}
+
+/// The last message of that type among those to be sent.
 template <class T>
 std::optional<T> sent(const AgentActions& actions) {
   std::optional<T> last;
@@ -62,7 +72,7 @@ inline AgentSession welcomed_session() {
   CHECK(sent<message::Hello>(greeted));
   CHECK(sent<message::Join>(greeted));
   const auto renewed = session.received(1, welcome(false), kGreeted);
-  CHECK(find<agent_action::LeaseRenewed>(renewed)->until == kGreeted + 10s);
+  CHECK(find_event<node_event::LeaseRenewed>(renewed)->until == kGreeted + 10s);
   return session;
 }
 

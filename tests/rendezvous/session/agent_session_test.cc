@@ -48,7 +48,7 @@ TEST_CASE("a master that has proven its secret has as long again for the welcome
   session.connected(3, kGreeted + 6s);  // it has 6 s
   session.proven(3, kGreeted + 8s);
   CHECK(find<agent_action::Close>(session.tick(kGreeted + 13s)) == nullptr);
-  CHECK(find<agent_action::LeaseRenewed>(session.received(3, welcome(false), kGreeted + 13s)));
+  CHECK(find_event<node_event::LeaseRenewed>(session.received(3, welcome(false), kGreeted + 13s)));
   session.proven(3, kGreeted + 13s);
   CHECK(find<agent_action::Close>(session.tick(kGreeted + 14s)) == nullptr);
 }
@@ -58,7 +58,7 @@ TEST_CASE("a port where no master answers is distinguished from one where nothin
   session.join({}, kGreeted);
   const auto waiting = [&session](AgentSession::Time now) {
     const AgentActions asked = session.ask(now);
-    const auto* report = find<agent_action::WaitingFor>(asked);
+    const auto* report = find_event<node_event::WaitingFor>(asked);
     REQUIRE(report != nullptr);
     return report->sentence;
   };
@@ -76,7 +76,7 @@ TEST_CASE("another program at the master's port ends only a node that has had no
   fresh.join({}, kGreeted);
   fresh.connected(1, kGreeted);
   const auto ended = fresh.lost(1, stranger, kGreeted);
-  const auto* const end = find<agent_action::GaveUp>(ended);
+  const auto* const end = find_event<node_event::GaveUp>(ended);
   REQUIRE(end != nullptr);
   CHECK(end->error.message == "the server at master:29500 is not a ddprun master: HTTP");
 
@@ -84,16 +84,16 @@ TEST_CASE("another program at the master's port ends only a node that has had no
   AgentSession session = welcomed_session();
   session.lost(1, {Errc::unreachable, "reset"}, kGreeted + 1s);
   session.connected(2, kGreeted + 1s);
-  CHECK(find<agent_action::GaveUp>(session.lost(2, stranger, kGreeted + 1s)) == nullptr);
+  CHECK(find_event<node_event::GaveUp>(session.lost(2, stranger, kGreeted + 1s)) == nullptr);
   CHECK(find<agent_action::Dial>(session.tick(kGreeted + 2s)) != nullptr);
   session.connected(3, kGreeted + 2s);
-  CHECK(find<agent_action::LeaseRenewed>(session.received(3, welcome(true), kGreeted + 2s)));
+  CHECK(find_event<node_event::LeaseRenewed>(session.received(3, welcome(true), kGreeted + 2s)));
 }
 
 TEST_CASE("a master whose messages cannot be read is not dialed again without a pause") {
   AgentSession session = welcomed_session();
   const auto lost = session.lost(1, {Errc::protocol, "unknown message type"}, kGreeted + 1s);
-  CHECK(find<agent_action::GaveUp>(lost) == nullptr);
+  CHECK(find_event<node_event::GaveUp>(lost) == nullptr);
   CHECK(find<agent_action::Dial>(lost) == nullptr);
   CHECK(find<agent_action::Dial>(session.tick(kGreeted + 2s)) != nullptr);
 }
@@ -102,10 +102,11 @@ TEST_CASE("another program at an elected master's address is a failed attempt") 
   AgentSession session = new_session(Where::elected);
   session.join({}, kGreeted);
   session.connected(1, kGreeted);
-  CHECK(find<agent_action::GaveUp>(session.lost(1, {Errc::protocol, "HTTP"}, kGreeted)) == nullptr);
+  CHECK(find_event<node_event::GaveUp>(session.lost(1, {Errc::protocol, "HTTP"}, kGreeted)) ==
+        nullptr);
   const auto asked = session.ask(kGreeted);
-  REQUIRE(find<agent_action::WaitingFor>(asked) != nullptr);
-  CHECK(find<agent_action::WaitingFor>(asked)->sentence.starts_with(
+  REQUIRE(find_event<node_event::WaitingFor>(asked) != nullptr);
+  CHECK(find_event<node_event::WaitingFor>(asked)->sentence.starts_with(
       "the master at master:29500: it is not a ddprun master: HTTP"));
   CHECK(find<agent_action::Dial>(session.tick(kGreeted + 2s)) != nullptr);
 }
@@ -116,7 +117,7 @@ TEST_CASE("another job or another program at a place of a searched master is a f
   session.connected(1, kGreeted);
   const auto refused =
       session.received(1, Notification(Refused{"other job", false, true}), kGreeted);
-  CHECK(find<agent_action::Received>(refused) == nullptr);
+  CHECK(find_event<node_event::Notified>(refused) == nullptr);
   CHECK(find<agent_action::Close>(refused)->connection == 1);
   session.tick(kGreeted + 2s);
   session.located("master:2");
@@ -124,27 +125,27 @@ TEST_CASE("another job or another program at a place of a searched master is a f
   session.lost(2, {Errc::protocol, "HTTP"}, kGreeted + 2s);
   session.tick(kGreeted + 4s);
   session.located("master:3");
-  CHECK(find<agent_action::GaveUp>(session.dial_failed({Errc::usage, "no key"}, kGreeted + 4s)) ==
-        nullptr);
-  CHECK(find<agent_action::WaitingFor>(session.ask(kGreeted + 4s))
+  CHECK(find_event<node_event::GaveUp>(
+            session.dial_failed({Errc::usage, "no key"}, kGreeted + 4s)) == nullptr);
+  CHECK(find_event<node_event::WaitingFor>(session.ask(kGreeted + 4s))
             ->sentence.starts_with("the master at master:2: it is not a ddprun master: HTTP, or "
                                    "master:29500: it refused this node: other job, or "));
 
   session.tick(kGreeted + 6s);
   session.located("master:2");
   session.dial_failed({Errc::usage, "no key"}, kGreeted + 6s);
-  CHECK(find<agent_action::WaitingFor>(session.ask(kGreeted + 6s))
+  CHECK(find_event<node_event::WaitingFor>(session.ask(kGreeted + 6s))
             ->sentence.starts_with("the master at master:2, master:3: no key, or master:29500: "));
 
   // The time for all attempts runs on.
   const auto ended = session.tick(kGreeted + 600s);
-  REQUIRE(find<agent_action::GaveUp>(ended) != nullptr);
+  REQUIRE(find_event<node_event::GaveUp>(ended) != nullptr);
 
   // A refusal by its own job is final.
   AgentSession other = new_session(Where::searched);
   other.join({}, kGreeted);
   other.connected(1, kGreeted);
-  CHECK(find<agent_action::Received>(
+  CHECK(find_event<node_event::Notified>(
             other.received(1, Notification(Refused{"--nnodes"}), kGreeted)) != nullptr);
 }
 
@@ -155,8 +156,9 @@ TEST_CASE("a silent master is reported with its own place, whichever place is di
   session.received(1, welcome(false), kGreeted);
   AgentSession::Time now = kGreeted;
   AgentActions silent;
-  while (find<agent_action::ConnectionChanged>(silent) == nullptr) silent = session.tick(now += 1s);
-  CHECK(find<agent_action::ConnectionChanged>(silent)->sentence.starts_with(
+  while (find_event<node_event::ConnectionChanged>(silent) == nullptr)
+    silent = session.tick(now += 1s);
+  CHECK(find_event<node_event::ConnectionChanged>(silent)->sentence.starts_with(
       "the master at master:29500 is silent for "));
   session.located("master:2");
   session.dial_failed({Errc::unreachable, "refused"}, now);
@@ -164,11 +166,11 @@ TEST_CASE("a silent master is reported with its own place, whichever place is di
     now += 1s;
     if (sent<Heartbeat>(session.tick(now))) ++heartbeats;
   }
-  const std::string waits = find<agent_action::WaitingFor>(session.ask(now))->sentence;
+  const std::string waits = find_event<node_event::WaitingFor>(session.ask(now))->sentence;
   CHECK(waits.starts_with("the master at master:2: refused, or master:29500: silent for "));
   const auto back = session.received(1, Heartbeat{1}, now);
-  REQUIRE(find<agent_action::ConnectionChanged>(back) != nullptr);
-  CHECK(find<agent_action::ConnectionChanged>(back)->sentence.starts_with(
+  REQUIRE(find_event<node_event::ConnectionChanged>(back) != nullptr);
+  CHECK(find_event<node_event::ConnectionChanged>(back)->sentence.starts_with(
       "the master at master:29500 is reachable again "));
 }
 

@@ -91,7 +91,8 @@ Client::Options Member::options(const std::string& name, const Endpoint& server)
 Member::Member(World& world, Client::Options options)
     : world_(world),
       name_(options.host),
-      client(world.io.get_executor(), std::move(options), hooks()) {
+      client(world.io.get_executor(), std::move(options),
+             [this](const NodeEvent& event) { on(event); }) {
   request.host = name_;
 }
 
@@ -108,36 +109,33 @@ void Member::fail(int round) {
   client.fail(round, failure);
 }
 
-Client::Hooks Member::hooks() {
-  const auto note = [this](const std::string& event) {
-    world_.history.push_back(name_ + ": " + event);
+void Member::on(const NodeEvent& event) {
+  const auto note = [this](const std::string& what) {
+    world_.history.push_back(name_ + ": " + what);
   };
-  Client::Hooks hooks;
-  hooks.located = [](const Endpoint&) {};
-  hooks.welcomed = [this](const reply::Welcome& welcome) { welcomes.push_back(welcome); };
-  hooks.received = [this, note](Notification notification) {
+  if (const auto* welcomed = std::get_if<node_event::Welcomed>(&event)) {
+    welcomes.push_back(welcomed->welcome);
+  } else if (const auto* notified = std::get_if<node_event::Notified>(&event)) {
     note("notification");
-    on_notification(std::move(notification));
-  };
-  hooks.waiting = [this](const std::string& sentence) { waiting.push_back(sentence); };
-  hooks.connection_changed = [this](const std::string& sentence) {
-    connection_changes.push_back(sentence);
-  };
-  hooks.lease_renewed = [this](auto until) { leases.push_back(until); };
-  hooks.lease_over = [this, note] {
+    on_notification(notified->notification);
+  } else if (const auto* waits = std::get_if<node_event::WaitingFor>(&event)) {
+    waiting.push_back(waits->sentence);
+  } else if (const auto* changed = std::get_if<node_event::ConnectionChanged>(&event)) {
+    connection_changes.push_back(changed->sentence);
+  } else if (const auto* renewed = std::get_if<node_event::LeaseRenewed>(&event)) {
+    leases.push_back(renewed->until);
+  } else if (std::holds_alternative<node_event::LeaseOver>(event)) {
     note("lease over");
     ++leases_over;
-  };
-  hooks.round_lost = [this, note](const std::string& reason) {
+  } else if (const auto* lost = std::get_if<node_event::RoundLost>(&event)) {
     note("round lost");
-    rounds_lost.push_back(reason);
-  };
-  hooks.failure_dropped = [](const Failure&) {};
-  hooks.failure_counted = [note](const Failure& failure, int restarts) {
-    note("restart " + std::to_string(restarts) + " for rank " + std::to_string(failure.rank));
-  };
-  hooks.gave_up = [this](Error error) { gave_up = std::move(error); };
-  return hooks;
+    rounds_lost.push_back(lost->reason);
+  } else if (const auto* counted = std::get_if<node_event::FailureCounted>(&event)) {
+    note("restart " + std::to_string(counted->restarts) + " for rank " +
+         std::to_string(counted->failure.rank));
+  } else if (const auto* given_up = std::get_if<node_event::GaveUp>(&event)) {
+    gave_up = given_up->error;
+  }
 }
 
 void Member::on_notification(Notification notification) {

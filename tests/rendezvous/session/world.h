@@ -99,7 +99,7 @@ class Member {
   std::optional<Error> gave_up;
 
  private:
-  Client::Hooks hooks();
+  void on(const NodeEvent& event);
   void on_notification(Notification notification);
 
   World& world_;
