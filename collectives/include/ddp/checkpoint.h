@@ -30,29 +30,29 @@ class CheckpointWriter;
 ///
 /// At every moment, and after any crash including a power failure, the file is a complete
 /// checkpoint, the old one or the new one. The previous checkpoint is kept as PATH.previous if the
-/// file system has hard links; a damaged file is never kept as that. What a crash leaves of a file
-/// that was being written, PATH.new-..., is removed by the next save(). If PATH is a symbolic link,
-/// all of these are files beside the one that it points to.
+/// file system has hard links; a damaged file is never kept. A crash may leave PATH.new-..., which
+/// the next save() removes. If PATH is a symbolic link, all of these files are beside the one that
+/// it points to.
 ///
 /// The state is a list of at most 65536 parts, each a buffer in host memory, with the same types
 /// and counts on every rank, when saved and when loaded. The file is a safetensors file, which
 /// Python reads: safetensors.torch.load_file("digits.ckpt")["part_0"]. Part i is the tensor part_i,
-/// of one dimension; complex numbers are pairs of real ones in it, and structs bytes. The metadata
-/// has ddp.version, and ddp.checksum, which detects accidental damage: XXH3 (64 bits) of the file
-/// with zeros for the 16 digits of the checksum. A file of another program with such tensors, of
-/// any shape, is loaded as version 0. Files of ddp 0.1.0 are loaded, too.
+/// of one dimension; complex numbers are stored as pairs of real ones, structs as bytes. The
+/// metadata has ddp.version, and ddp.checksum, which detects accidental damage: XXH3 (64 bits) of
+/// the file with zeros for the 16 digits of the checksum. A file of another program with such
+/// tensors, of any shape, is loaded as version 0. Files of ddp 0.1.0 are loaded, too.
 ///
-/// Two writers. After a network partition the rank 0 that was cut off may still run when the job
-/// goes on elsewhere with another. Each save() has the time at which its group was formed, or, if
-/// load() found a later one, the next above that; ddp.generation in the metadata is this time.
+/// Two writers. After a network partition, the rank 0 that was cut off may still run while the job
+/// continues elsewhere with another one. Each save() has the time at which its group was formed or,
+/// if load() found a later one, the next above that; ddp.generation in the metadata is this time.
 /// - Writers never write to the same file, and a file that has become PATH is never written again.
 /// - save() fails if the file at PATH is of a later time. So once a group has saved, an older one
 ///   does not replace its file.
 /// - "Older" is right if the later group has loaded a file of the older one, or the clocks of their
 ///   hosts differ by less than the time between the two.
-/// - The limit: file systems cannot compare and replace in one step. If the older writer has looked
-///   at PATH and is stopped just before it renames its own file, and the newer one passes both its
-///   last steps in between (remove the files of older writers, rename its own), the older one
+/// - The limit: file systems cannot compare and replace in one step. Suppose the older writer has
+///   looked at PATH and is stopped just before it renames its own file. If the newer one does both
+///   its last steps in between (remove the files of older writers, rename its own), the older one
 ///   fails. Only if both are stopped, each between two certain system calls, the older file may
 ///   win; it is then a complete checkpoint. On a network file system this needs directories that
 ///   all hosts see alike.
@@ -74,21 +74,21 @@ class DDP_EXPORT Checkpoint {
   /// formed later; the old one is unchanged).
   void save(ProcessGroup& group, std::uint64_t version, const std::vector<Buffer>& state);
 
-  /// save() while the training goes on: rank 0 copies its `state` in memory, and returns; then a
-  /// thread writes the copy. The Work has ended on every rank when save() would have returned, and
-  /// has the error that it would have thrown. The next save(), isave() or load() of this object
-  /// waits for that first, and the process does not exit before. The first one in a group, and one
-  /// after an error of that, makes a group of the group's ranks, as split() does. Errors: usage (as
-  /// of save()), those of split().
+  /// save() while the training continues: rank 0 copies its `state` in memory, and returns; then a
+  /// thread writes the copy. The Work ends on every rank when save() would have returned, with the
+  /// error that it would have thrown. The next save(), isave() or load() of this object waits for
+  /// that first, and the process does not exit before. The first isave() in a group makes a group
+  /// of the group's ranks, as split() does; after an error of that group, the next isave() makes a
+  /// new one. Errors: usage (as of save()), those of split().
   [[nodiscard]] Work isave(ProcessGroup& group, std::uint64_t version,
                            const std::vector<Buffer>& state);
 
   /// Fills `state` on every rank with the same checkpoint, and returns its version; nothing if no
-  /// rank finds the file. If ranks find different files, takes the one of the highest version, from
-  /// the lowest rank that has it, which alone reads it. Errors: usage (a part is in device memory;
-  /// the file has other parts), mismatch (the ranks' parts differ), system (a rank's file is
-  /// damaged or cannot be read). `state` is unchanged after these errors and if there is no file,
-  /// except that a damaged file leaves it unspecified on the rank that reads it.
+  /// rank finds the file. If ranks find different files, the one of the highest version is taken;
+  /// only the lowest rank that has it reads it. Errors: usage (a part is in device memory; the file
+  /// has other parts), mismatch (the ranks' parts differ), system (a rank's file is damaged or
+  /// cannot be read). `state` is unchanged after these errors and if there is no file, except that
+  /// a damaged file leaves it unspecified on the rank that reads it.
   std::optional<std::uint64_t> load(ProcessGroup& group, const std::vector<Buffer>& state);
 
  private:

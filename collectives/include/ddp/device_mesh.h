@@ -29,14 +29,14 @@ struct MeshDimension {
 /// Thread: any, one at a time; its groups as those of new_group().
 class DDP_EXPORT DeviceMesh {
  public:
-  /// The ranks that differ from this one along `dimension` alone, in their order: the group's
-  /// rank() is where this rank is along it. Errors: usage (there is no such dimension).
+  /// The group of the ranks that differ from this one along `dimension` alone, in their order. Its
+  /// rank() is this rank's position along `dimension`. Errors: usage (there is no such dimension).
   ProcessGroup& group(std::string_view dimension);
 
   /// The group of all ranks of the mesh.
   ProcessGroup& whole() noexcept { return whole_; }
 
-  /// As passed to mesh().
+  /// The dimensions as passed to mesh().
   const std::vector<MeshDimension>& dimensions() const noexcept { return dimensions_; }
 
  private:
@@ -48,8 +48,8 @@ class DDP_EXPORT DeviceMesh {
   std::vector<ProcessGroup> groups_;  // by dimension
 };
 
-/// Arranges the ranks of a group, all of which call it with the same dimensions, and splits the
-/// group along each. Errors: usage (a size is not above 0, a name is empty or there twice, the
+/// Arranges the ranks of a group, and splits the group along each dimension. All ranks call it with
+/// the same dimensions. Errors: usage (a size is not above 0, a name is empty or used twice, the
 /// product of the sizes is not the number of ranks), mismatch (ranks pass different dimensions).
 DDP_EXPORT DeviceMesh mesh(ProcessGroup whole, const std::vector<MeshDimension>& dimensions);
 

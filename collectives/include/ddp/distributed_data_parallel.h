@@ -84,41 +84,41 @@ class DDP_EXPORT DistributedDataParallel {
     return {static_cast<T*>(buffer.data), buffer.count};
   }
 
-  /// To be called when the backward pass has written the gradient of this parameter, once per pass.
-  /// With device memory: when the work that writes it was given to the parameter's stream.
-  /// Errors: usage (no such parameter, or it was ready before in this pass), those of the group.
+  /// Call it when the backward pass has written the gradient of this parameter, once per pass. With
+  /// device memory: when the work that writes it was given to the parameter's stream. Errors: usage
+  /// (no such parameter, or it was ready before in this pass), those of the group.
   void gradient_ready(std::size_t parameter);
 
-  /// Ends the backward pass. Blocks until every gradient is the average over all ranks; with device
-  /// memory returns at once, and later work of the stream finds the averages.
+  /// Ends the backward pass. Blocks until every gradient is the average over all ranks. With device
+  /// memory it returns at once, and later work of the stream finds the averages.
   ///
-  /// With find_unused_parameters, a parameter is used by a rank on which it was ready in this pass
-  /// or in the passes of no_sync() before it. A parameter that no rank used keeps its gradient. One
-  /// that only some ranks used is averaged over all; the others contribute the gradient as it is,
-  /// which is zero if gradients are zeroed before each pass. Errors: usage (names parameters that
-  /// were not ready; they may still follow), those of the group.
+  /// With find_unused_parameters, a rank uses a parameter if it was ready there in this pass or in
+  /// the passes of no_sync() before it. A parameter that no rank used keeps its gradient. A
+  /// parameter that only some ranks used is averaged over all; the others contribute the gradient
+  /// as it is, which is zero if gradients are zeroed before each pass. Errors: usage (names
+  /// parameters that were not ready; they may still follow), those of the group.
   void finish();
 
   /// Whether the last finish() wrote this gradient: not within no_sync(), and not with
   /// find_unused_parameters if no rank used the parameter. Errors: usage (no such parameter).
   bool was_averaged(std::size_t parameter) const;
 
-  /// Gives every rank the buffers of rank 0; with uneven_inputs, of the lowest rank that has not
-  /// joined. To be called between passes, by all ranks. Errors: usage (a gradient of this pass is
-  /// ready), those of the group.
+  /// Gives every rank the buffers of rank 0 or, with uneven_inputs, of the lowest rank that has not
+  /// joined. All ranks call it, between passes. Errors: usage (a gradient of this pass is ready),
+  /// those of the group.
   void broadcast_buffers();
 
-  /// With uneven_inputs: this rank has no more inputs. Blocks until every rank has called it, and
-  /// makes the others' passes with them meanwhile, with gradients of zero; so averages remain those
-  /// over all ranks. Then gives every rank the parameters and buffers of the lowest rank of those
-  /// that made the last pass: the optimizer's state of a rank that joined before is behind. Passes
-  /// may follow, as in the next epoch. Gradients are unspecified then, and those of this rank that
-  /// were not averaged are lost.
-  /// Errors: usage (without uneven_inputs, in a pass, within no_sync()), those of the group.
+  /// With uneven_inputs: this rank has no more inputs. Blocks until every rank has called it. Until
+  /// then this rank joins the others' passes with gradients of zero, so averages remain those over
+  /// all ranks. Then gives every rank the parameters and buffers of the lowest of the ranks that
+  /// made the last pass. On a rank that joined earlier, the optimizer's state is behind. Passes may
+  /// follow, as in the next epoch. Gradients are unspecified then, and those of this rank that were
+  /// not averaged are lost. Errors: usage (without uneven_inputs, in a pass, within no_sync()),
+  /// those of the group.
   void join();
 
-  /// While one of these exists, finish() ends a pass and averages nothing, so gradients accumulate.
-  /// The first pass afterwards averages the accumulated gradients.
+  /// While a NoSync exists, finish() ends a pass and averages nothing, so gradients accumulate. The
+  /// first pass afterwards averages the accumulated gradients.
   class DDP_EXPORT NoSync {
    public:
     /// `other` is empty afterwards.
@@ -132,13 +132,13 @@ class DDP_EXPORT DistributedDataParallel {
     DistributedDataParallel* of_;
   };
 
-  /// To be called between passes. Errors: usage (a gradient of this pass is ready).
+  /// Call it between passes. Errors: usage (a gradient of this pass is ready).
   [[nodiscard]] NoSync no_sync();
 
-  /// Whether finish() averages: none of them exists.
+  /// Whether finish() averages: no NoSync exists.
   bool is_averaging() const noexcept;
 
-  /// Of the last finish() that averaged; zeros before.
+  /// The cost of the last finish() that averaged; zeros before.
   const Statistics& statistics() const noexcept;
 
   /// The parameters of each bucket in memory order; buckets in the order in which they are begun.

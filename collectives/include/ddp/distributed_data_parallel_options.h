@@ -29,22 +29,22 @@ struct DistributedDataParallelOptions {
   std::optional<DataType> gradient_type = {};
 
   /// Allocates the memory of a bucket, of `bytes` bytes, aligned for any element; the shared_ptr
-  /// frees it. Empty: that of ProcessGroup::allocate(), or with backend nccl, for parameters in
-  /// host memory, zeroed memory of this process. With backend mpi parameters on a device need one
-  /// that returns device memory, from cudaMalloc for example. Either every rank passes one, or none
-  /// does.
+  /// frees it. If empty, ProcessGroup::allocate() is used or, with backend nccl and parameters in
+  /// host memory, zeroed memory of this process. With backend mpi, parameters on a device need a
+  /// function that returns device memory, from cudaMalloc for example. Either every rank passes
+  /// one, or none does.
   std::function<std::shared_ptr<void>(std::size_t bytes)> allocate = {};
 
-  /// Averages a bucket; empty: all_reduce. Either every rank passes one, or none does.
+  /// Averages a bucket. If empty, all_reduce is used. Either every rank passes one, or none does.
   CommunicationHook hook = {};
 
   /// A model's state beside its parameters, such as the running means of a BatchNorm: elements of
-  /// any type, in memory that outlives the model. Given to every rank with the parameters, and by
+  /// any type, in memory that outlives the model. Broadcast with the parameters, and by
   /// broadcast_buffers().
   std::vector<Buffer> buffers = {};
 
-  /// Whether ranks may make different numbers of passes, each until it calls join(); all
-  /// do. Between the first pass and the end of join() the group makes no other calls. Costs an
+  /// Whether ranks may make different numbers of passes. Each rank calls join() after its last one.
+  /// Between the first pass and the end of join() the group makes no other calls. Costs an
   /// all_reduce of 4 bytes per pass. Gradients have to be in host memory.
   bool uneven_inputs = false;
 };
@@ -53,8 +53,8 @@ struct DistributedDataParallelOptions {
 struct DistributedDataParallelStatistics {
   std::size_t bytes = 0;        ///< of gradients that this rank passed to all_reduce, or to a hook
   std::size_t all_reduces = 0;  ///< the number of calls: one per bucket
-  /// The sum of the durations of the calls (with a hook, of the first for each bucket), including
-  /// the time they waited for other ranks. 0 with device memory, where it is not known.
+  /// The sum of the durations of the calls (with a hook: of each bucket's first call), including
+  /// the time they waited for other ranks. 0 with device memory: unknown there.
   std::chrono::nanoseconds communication{0};
   std::chrono::nanoseconds waited{0};  ///< the time that finish() blocked
   std::chrono::nanoseconds hidden{0};  ///< communication that overlapped with the backward pass

@@ -69,7 +69,7 @@ std::size_t dlpack_count(const T& tensor) {
   return count;
 }
 
-/// A tensor without elements, or without strides, lies side by side.
+/// Refuses elements that do not lie side by side, unless there are none.
 template <DlpackTensor T>
 void check_dlpack_strides(const T& tensor) {
   if (tensor.strides == nullptr || dlpack_count(tensor) == 0) return;
@@ -98,7 +98,7 @@ bool is_dlpack_on_device(const T& tensor) {
                 ": ddp takes those of CPU and CUDA");
 }
 
-/// Owned by a managed tensor of to_dlpack().
+/// What a managed tensor of to_dlpack() owns.
 template <class Managed>
 struct DlpackVector {
   Managed managed;
@@ -115,10 +115,10 @@ inline const DlpackType& find_dlpack_type(DataType type) {
 
 }  // namespace internal
 
-/// The elements of a tensor, whose owner must keep them until the call is done. On a CUDA device
-/// they belong to the work of `stream`, as those of a DeviceSpan do. The type is checked, that the
-/// elements lie side by side in the order of C, and that they are on a CPU or a CUDA device.
-/// Errors: usage.
+/// Returns the elements of a tensor, whose owner must keep them until the call is done. On a CUDA
+/// device they belong to the work of `stream`, as those of a DeviceSpan do. Errors: usage (ddp has
+/// no such type, the elements do not lie side by side in the order of C, or they are neither on a
+/// CPU nor on a CUDA device).
 template <DlpackTensor T>
 Buffer view(const T& tensor, CUstream_st* stream = nullptr) {
   const DataType type = internal::dlpack_type(tensor);
@@ -129,10 +129,10 @@ Buffer view(const T& tensor, CUstream_st* stream = nullptr) {
   return {data, count, type};
 }
 
-/// A tensor of one dimension for other libraries, ddp::to_dlpack<DLManagedTensor>(buffer) or of
-/// DLManagedTensorVersioned. The receiver calls its deleter, which frees the tensor; the elements
-/// stay the caller's, and must outlive it. `device` is the number of the GPU of a buffer on a
-/// device. Errors: usage (structs).
+/// Makes a tensor of one dimension for other libraries: ddp::to_dlpack<DLManagedTensor>(buffer), or
+/// with DLManagedTensorVersioned. The receiver calls its deleter, which frees the tensor. The
+/// elements stay the caller's, and must outlive it. `device` is the number of the GPU of a buffer
+/// on a device. Errors: usage (structs).
 template <class Managed>
 Managed* to_dlpack(const Buffer& buffer, int device = 0) {
   using Vector = internal::DlpackVector<Managed>;

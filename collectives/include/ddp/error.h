@@ -8,11 +8,11 @@
 
 namespace ddp {
 
-/// The kind of a failure, for programs. Error::what() is the text for people.
+/// The kind of a failure, for programs. Error::what() is the text for users.
 enum class ErrorKind {
   usage,        ///< wrong argument or environment: nothing was sent, the group stays usable
   unreachable,  ///< the store cannot be reached, or was lost
-  timed_out,    ///< a deadline passed, as a rule because a rank did not make the call
+  timed_out,    ///< a deadline passed, usually because a rank did not make the call
   peer_lost,    ///< a rank died or left: its connection ended, or the launcher reported it
   mismatch,     ///< ranks made different calls
   system,       ///< another failure of the operating system or of the backend

@@ -73,8 +73,8 @@ class Float8 {
 
 }  // namespace internal
 
-/// E4M3 without infinities, as of CUDA and of PyTorch's float8_e4m3fn: at most 448. What is
-/// greater becomes NaN.
+/// E4M3 without infinities, as of CUDA and of PyTorch's float8_e4m3fn: at most 448. Greater values
+/// become NaN.
 class float8_e4m3  // NOLINT(readability-identifier-naming)
     : public internal::Float8<float8_e4m3, 3, 7, 0x7f> {
  public:

@@ -21,8 +21,8 @@ namespace ddp {
 /// Errors: usage (no NCCL, no driver, no GPU). Thread: any.
 DDP_EXPORT int local_device();
 
-/// For one process that drives several GPUs, without a launcher: makes a group whose rank i is the
-/// GPU `devices[i]` of this process; empty: all visible GPUs. Corresponds to ncclCommInitAll.
+/// Makes a group whose rank i is the GPU `devices[i]` of this process (empty: all visible GPUs),
+/// for one process that drives several GPUs without a launcher. Corresponds to ncclCommInitAll.
 ///
 ///     auto gpus = ddp::init_local_devices();
 ///     ddp::group_call([&] {
@@ -36,18 +36,18 @@ DDP_EXPORT std::vector<ProcessGroup> init_local_devices(
     const std::vector<int>& devices = {},
     std::chrono::milliseconds timeout = std::chrono::minutes(30));
 
-/// Starts the calls that `calls` makes, with buffers on devices, together when it returns
-/// (ncclGroupStart, ncclGroupEnd). A thread that makes the same call for several ranks needs it, or
-/// the first call would wait for the others. For one rank it starts many small calls at once. The
-/// calls run in no order: none may need what another writes.
+/// Starts the calls that `calls` makes, with buffers on devices, together when `calls` returns
+/// (ncclGroupStart, ncclGroupEnd). A thread that makes the same call for several ranks needs it:
+/// else the first call would wait for the others. For one rank it starts many small calls at once.
+/// The calls run in no order: none may need what another writes.
 ///
 /// Not allowed in `calls`: reductions by band, bor and bxor, all_to_all in place, the first call of
 /// a group that is not connected yet, the end of a group, and waiting for one of its calls; wait
 /// for a Work afterwards. Errors: what `calls` throws, and those of its calls.
 ///
 /// A failure in the meantime, such as a call that NCCL refuses or a lost rank, fails all of the
-/// calls. What is under way on a device goes on until `calls` returns, since NCCL cannot end calls
-/// of an open group; if that takes too long the process exits, as when calls cannot be ended.
+/// calls. Calls under way on a device continue until `calls` returns, since NCCL cannot end calls
+/// of an open group. If that takes too long, the process exits, as when calls cannot be ended.
 ///
 /// Thread: any; a group call only collects the calls of its own thread.
 DDP_EXPORT void group_call(const std::function<void()>& calls);

@@ -10,9 +10,9 @@
 
 namespace ddp {
 
-/// Settings of NCCL's communicators: those of ncclConfig_t but numRmaCtx, for one-sided calls,
-/// which ddp does not make. What is not set is left to NCCL. Errors of init_process_group(): usage
-/// (one needs a later NCCL than is loaded, or than libddp was built for).
+/// Settings of NCCL's communicators: those of ncclConfig_t except numRmaCtx, which is for one-sided
+/// calls, and ddp makes none. NCCL decides settings that are empty. Errors of init_process_group():
+/// usage (a setting needs a later NCCL than is loaded, or than libddp was built for).
 struct NcclOptions {
   std::optional<int> cga_cluster_size = {};  ///< of NCCL's kernels on Hopper GPUs and later: 0 to 8
   std::optional<int> min_ctas = {};          ///< the fewest blocks of a kernel: above 0
@@ -39,8 +39,8 @@ struct NcclOptions {
   std::optional<bool> graph_stream_ordering =
       {};  ///< NCCL orders its kernels in graphs; false takes graph_usage_mode 0 or 1; NCCL 2.30
 
-  /// How many ranks connect through one of them: above 0. Default: all up to 256 ranks, else 128,
-  /// as a single one would be slow. The same on all ranks.
+  /// How many ranks connect through one NCCL id: above 0, the same on all ranks. Default: all up to
+  /// 256 ranks, else 128, as a single id would be slow.
   std::optional<int> ranks_per_id = {};
 };
 
@@ -52,23 +52,23 @@ struct Options {
   ///          the same
   ///   mpi    host memory and the memory of NVIDIA GPUs; mpirun must have started the processes
   ///   nccl   the memory of NVIDIA GPUs through NCCL, and host memory as cpu does
-  /// Over TCP ranks reach this one by the interface towards the store, or the one that the variable
-  /// GLOO_SOCKET_IFNAME names. NCCL has variables of its own.
+  /// Over TCP, ranks reach this one by the interface towards the store, or by the one that the
+  /// variable GLOO_SOCKET_IFNAME names. NCCL has variables of its own.
   /// Empty: nccl if the driver of NVIDIA's GPUs and NCCL are installed (and CUDA_VISIBLE_DEVICES
-  /// does not hide every GPU), else cpu. All ranks must come to the same.
+  /// does not hide every GPU), else cpu. The result must be the same on all ranks.
   std::string backend = {};
 
   /// The longest time that joining may take and, until set_timeout(), each call. Above 0. Default:
   /// 10 minutes with nccl, 30 with the others, as in torch.distributed.
   std::optional<std::chrono::milliseconds> timeout = {};
 
-  /// With backend nccl: the GPU of this process's buffers, by CUDA's number; as of
+  /// With backend nccl: the GPU of this process's buffers, by CUDA's number, such as
   /// ddp::local_device(). The ranks then connect through NCCL at once, as those of subgroups do.
   /// Default: the GPU of the buffers in a group's first call with buffers on a device, which
   /// connects the ranks.
   std::optional<int> device = {};
 
-  /// With backend nccl, also of subgroups.
+  /// Settings for backend nccl, also of subgroups.
   NcclOptions nccl = {};
 
   /// How the ranks find each other:

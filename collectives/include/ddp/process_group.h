@@ -30,46 +30,45 @@ struct GroupMember;
 /// Every rank makes the same calls in the same order, with the same type, count, operation and
 /// root. A call blocks until this rank's part is done. The call of the same name with an i in
 /// front, as in MPI and torch.distributed, returns at once a Work to wait for. Calls of both kinds
-/// are done in the order in which they are made; only messages between two ranks are done beside
-/// the others. A group of one rank uses no network.
+/// are done in the order in which they are made; only messages between two ranks may overlap with
+/// other calls. A group of one rank uses no network.
 ///
 /// Buffers: any range of elements (std::vector, std::array, std::span, ...) converts to a Buffer,
 /// which is written, or a ConstBuffer, which is read. A buffer with a block for every rank holds
-/// the blocks in the order of ranks. Counts are elements. In place: `out` may be `in` itself or, if
-/// one of them has a block for every rank, this rank's block of it. Otherwise they must not
-/// overlap. Where only one rank receives (or provides) data, the `out` (or `in`) of the others is
+/// the blocks in the order of ranks. Counts are in elements. In place: `out` may be `in` itself or,
+/// if one of them has a block for every rank, this rank's block of it. Otherwise they must not
+/// overlap. If only one rank receives (or provides) data, the `out` (or `in`) of the others is
 /// ignored and may be `{}`. A single value needs no buffer: most calls also take one and return the
 /// result.
 ///
 /// Buffers on a device (DeviceSpan) need backend nccl or mpi. A call with them runs after the
 /// earlier work of their stream and before its later work.
 /// - mpi: the host blocks until the stream and the call are done (isend and irecv: until the stream
-///   is), and the call cannot be captured into a CUDA graph.
-/// - nccl: the host waits until NCCL has launched the call, not until it is done. In the group's
-///   first such call, unless Options::device is set, it connects the ranks, on the device of the
-///   buffers, and waits for all of them: for one that has died, until ddprun reports it or to the
-///   timeout. That call must not be captured into a graph, later ones may be. Errors: usage
-///   (buffers or stream of another device). Calls are not ordered with those in host memory, such
-///   as barrier(). NCCL does not compare the calls of the ranks, ignores tags (messages match in
-///   the order of the calls) and rounds 16-bit sums at each step. A failure ends all calls on the
-///   device: streams go on with unspecified contents, and every wait for a Work and every later
-///   call throws the error.
+///   is). The call cannot be captured into a CUDA graph.
+/// - nccl: the host waits until NCCL has launched the call, not until it is done. Unless
+///   Options::device is set, the group's first such call connects the ranks, on the device of the
+///   buffers. It waits for all ranks; if one has died: until ddprun says so, or the timeout. That
+///   call must not be captured into a graph, later ones may be. Errors: usage (buffers or stream of
+///   another device). Calls are not ordered with calls in host memory, such as barrier(). NCCL does
+///   not compare the calls of the ranks, ignores tags (messages match in the order of the calls)
+///   and rounds 16-bit sums at each step. A failure ends all calls on the device: streams continue
+///   with unspecified contents, and every wait for a Work and every later call throws the error.
 ///
-/// Errors are thrown as ddp::Error. After the first that is not of kind `usage` the group is broken
-/// for good: every later call throws the same error, and the buffers that the failed call writes
-/// have unspecified contents. The first rank that fails notifies the others through the store, so
-/// all report the same cause. Ranks compare their calls before they send large data, so calls that
-/// differ are an error that names both, never a wrong result or a hang. (A rank whose own counts
-/// match in all_to_all_v may return, and throw in its next call. Over cpu, in a group on one host,
-/// a rank that only sends up to 256 bytes in a call, as its root or to it, does not wait for the
-/// others: they compare the call before they take its data, and it throws in a later call, at the
-/// latest the 64th, or prints the error if it ends the group before. The same if one of the others
-/// dies before it has come to that call.) Among three ranks or more the error also names the
-/// minority, if each rank has come to the call or failed by the error within 5 s, or has died
-/// before that. The death of a rank's process is detected at once, in every call that waits for
-/// that rank and while the ranks connect. A call that takes longer than the timeout fails, as do
-/// all calls of its ranks in all groups and threads; the error says at which call each rank is. If
-/// calls cannot be ended, the process exits with code 124 and prints the error on stderr.
+/// Errors are thrown as ddp::Error. After the first error that is not of kind `usage`, the group is
+/// broken for good: every later call throws the same error, and the buffers that the failed call
+/// writes have unspecified contents. The first rank that fails notifies the others through the
+/// store, so all report the same cause. Ranks compare their calls before they send large data, so
+/// calls that differ are an error that names both, never a wrong result or a hang. Two exceptions:
+/// all_to_all_v may return on ranks whose own counts match; they throw in the next call. Over cpu,
+/// in a group on one host, a rank that only sends up to 256 bytes in a call, as its root or to it,
+/// does not wait for the others. If the calls differ, or another rank dies before it makes that
+/// call, the sender throws in a later call, at the latest the 64th, or prints the error when it
+/// ends the group. Among three ranks or more the error also names the minority, if within 5 s each
+/// rank has made the call, failed by the error or died. The death of a rank's process is detected
+/// at once, in every call that waits for that rank and while the ranks connect. A call that takes
+/// longer than the timeout fails, as do all calls of its ranks in all groups and threads. The error
+/// says at which call each rank is. If calls cannot be ended, the process exits with code 124 and
+/// prints the error on stderr.
 ///
 /// Thread: any, one call at a time.
 class DDP_EXPORT ProcessGroup {
@@ -78,28 +77,28 @@ class DDP_EXPORT ProcessGroup {
   using Counts = std::span<const std::size_t>;
 
   /// `other` may only be destroyed or assigned to afterwards. Assignment first leaves the group
-  /// that was here, as the destructor does.
+  /// that was held here, as the destructor does.
   ProcessGroup(ProcessGroup&& other) noexcept;
   ProcessGroup& operator=(ProcessGroup&& other) noexcept;
 
-  /// Leaves the group without blocking: a background thread finishes the calls that were begun and
-  /// keeps the connections until every rank has left, at most for the timeout, and the process does
-  /// not exit before. So ranks may destroy their groups in any order. After a failure, or during an
-  /// exception, aborts instead: calls under way are given up, and the next call of other ranks
-  /// fails. In a process that fork() has made since it joined, it does nothing: the group is the
-  /// parent's, and the child must not make its calls.
+  /// Leaves the group without blocking. A background thread finishes the calls that were begun and
+  /// keeps the connections until every rank has left, at most for the timeout. The process does not
+  /// exit before. So ranks may destroy their groups in any order. After a failure, or during an
+  /// exception, it aborts instead: calls under way are given up, and the next call of other ranks
+  /// fails. In a child that fork() made since this process joined, it does nothing: the group is
+  /// the parent's, and the child must not make its calls.
   ~ProcessGroup();
 
   /// This process's rank in the group, and the number of ranks.
   int rank() const noexcept;
   int size() const noexcept;
 
-  /// cpu, mpi or nccl.
+  /// The backend's name: cpu, mpi or nccl.
   const std::string& backend() const noexcept;
 
-  /// The longest time for each call made from now on, in this group and in subgroups made later;
-  /// ranks may set different ones. The time of a call begins when the calls before it have ended.
-  /// Errors: usage (not above 0).
+  /// Sets the longest time of each later call, in this group and in subgroups made later. Ranks may
+  /// set different times. The time of a call begins when the calls before it have ended. Errors:
+  /// usage (not above 0).
   void set_timeout(std::chrono::milliseconds timeout);
   std::chrono::milliseconds timeout() const noexcept;
 
@@ -110,18 +109,18 @@ class DDP_EXPORT ProcessGroup {
   /// Overwrites `data` on every rank with what `root` has.
   void broadcast(Buffer data, int root = 0);
   [[nodiscard]] Work ibroadcast(Buffer data, int root = 0);
-  /// The `value` of `root`.
+  /// Returns the `value` of `root`.
   template <Value T>
   [[nodiscard]] T broadcast(T value, int root = 0) {
     broadcast(Buffer(std::span(&value, 1)), root);
     return value;
   }
 
-  /// `out` on `root`: the combination of all ranks' `in`, element by element.
+  /// Combines all ranks' `in`, element by element, in `out` on `root`.
   void reduce(ConstBuffer in, Buffer out, int root, ReduceOp op = ReduceOp::sum);
-  /// In place; `data` of the other ranks is unchanged.
+  /// Works in place; `data` of the other ranks is unchanged.
   void reduce(Buffer data, int root, ReduceOp op = ReduceOp::sum);
-  /// On `root` the combination of all ranks' `value`; on the others `value`.
+  /// Returns the combination of all ranks' `value` on `root`, and `value` on the others.
   template <Value T>
     requires Element<T>
   [[nodiscard]] T reduce(T value, int root, ReduceOp op = ReduceOp::sum) {
@@ -131,11 +130,11 @@ class DDP_EXPORT ProcessGroup {
   [[nodiscard]] Work ireduce(ConstBuffer in, Buffer out, int root, ReduceOp op = ReduceOp::sum);
   [[nodiscard]] Work ireduce(Buffer data, int root, ReduceOp op = ReduceOp::sum);
 
-  /// `out` on every rank: the combination of all ranks' `in`, element by element; the same bits on
-  /// every rank.
+  /// Combines all ranks' `in`, element by element, in `out` on every rank; the same bits on every
+  /// rank.
   void all_reduce(ConstBuffer in, Buffer out, ReduceOp op = ReduceOp::sum);
   void all_reduce(Buffer data, ReduceOp op = ReduceOp::sum);
-  /// The combination of all ranks' `value`.
+  /// Returns the combination of all ranks' `value`.
   template <Value T>
     requires Element<T>
   [[nodiscard]] T all_reduce(T value, ReduceOp op = ReduceOp::sum) {
@@ -145,11 +144,11 @@ class DDP_EXPORT ProcessGroup {
   [[nodiscard]] Work iall_reduce(ConstBuffer in, Buffer out, ReduceOp op = ReduceOp::sum);
   [[nodiscard]] Work iall_reduce(Buffer data, ReduceOp op = ReduceOp::sum);
 
-  /// `out` on `root`: every rank's `in`. The _v form: blocks of `counts` elements, which only
-  /// `root` has to pass.
+  /// Collects every rank's `in` in `out` on `root`. The _v form takes blocks of `counts` elements;
+  /// only `root` has to pass `counts`.
   void gather(ConstBuffer in, Buffer out, int root);
   void gather_v(ConstBuffer in, Buffer out, Counts counts, int root);
-  /// On `root` every rank's `value`, by rank; nothing on the others.
+  /// Returns every rank's `value`, by rank, on `root`; nothing on the others.
   template <Value T>
   [[nodiscard]] std::vector<T> gather(T value, int root) {
     return collect(value, rank() == root ? size() : 0,
@@ -158,10 +157,10 @@ class DDP_EXPORT ProcessGroup {
   [[nodiscard]] Work igather(ConstBuffer in, Buffer out, int root);
   [[nodiscard]] Work igather_v(ConstBuffer in, Buffer out, Counts counts, int root);
 
-  /// `out` on every rank: every rank's `in`. The _v form: blocks of `counts` elements.
+  /// Collects every rank's `in` in `out` on every rank. The _v form: blocks of `counts` elements.
   void all_gather(ConstBuffer in, Buffer out);
   void all_gather_v(ConstBuffer in, Buffer out, Counts counts);
-  /// Every rank's `value`, by rank.
+  /// Returns every rank's `value`, by rank.
   template <Value T>
   [[nodiscard]] std::vector<T> all_gather(T value) {
     return collect(value, size(), [&](ConstBuffer in, Buffer out) { all_gather(in, out); });
@@ -169,11 +168,11 @@ class DDP_EXPORT ProcessGroup {
   [[nodiscard]] Work iall_gather(ConstBuffer in, Buffer out);
   [[nodiscard]] Work iall_gather_v(ConstBuffer in, Buffer out, Counts counts);
 
-  /// `out` on every rank: its block of `in` on `root`. The _v form: blocks of `counts` elements,
-  /// which only `root` has to pass.
+  /// Copies each rank's block of `in` on `root` to its `out`. The _v form takes blocks of `counts`
+  /// elements; only `root` has to pass `counts`.
   void scatter(ConstBuffer in, Buffer out, int root);
   void scatter_v(ConstBuffer in, Counts counts, Buffer out, int root);
-  /// Returns this rank's value of those that `root` has, one for each rank:
+  /// Returns this rank's value of the `values` on `root`, one for each rank:
   /// `group.scatter<int>(values, 0)`.
   template <Value T>
     requires std::default_initializable<T>
@@ -185,34 +184,36 @@ class DDP_EXPORT ProcessGroup {
   [[nodiscard]] Work iscatter(ConstBuffer in, Buffer out, int root);
   [[nodiscard]] Work iscatter_v(ConstBuffer in, Counts counts, Buffer out, int root);
 
-  /// `out` on every rank: its block of the combination of all ranks' `in`. The _v form: blocks of
-  /// `counts` elements.
+  /// Combines all ranks' `in`, and gives each rank its block of the result in `out`. The _v form
+  /// takes blocks of `counts` elements.
   void reduce_scatter(ConstBuffer in, Buffer out, ReduceOp op = ReduceOp::sum);
   void reduce_scatter_v(ConstBuffer in, Buffer out, Counts counts, ReduceOp op = ReduceOp::sum);
   [[nodiscard]] Work ireduce_scatter(ConstBuffer in, Buffer out, ReduceOp op = ReduceOp::sum);
   [[nodiscard]] Work ireduce_scatter_v(ConstBuffer in, Buffer out, Counts counts,
                                        ReduceOp op = ReduceOp::sum);
 
-  /// Block r of `out` on rank q: block q of `in` on rank r. The _v form: `send_counts` elements to
-  /// each rank, `recv_counts` from each; in place only if the two are equal.
+  /// Exchanges blocks: block r of `out` on rank q is block q of `in` on rank r. The _v form sends
+  /// `send_counts` elements to each rank and receives `recv_counts` from each; in place only if the
+  /// two are equal.
   void all_to_all(ConstBuffer in, Buffer out);
   void all_to_all_v(ConstBuffer in, Counts send_counts, Buffer out, Counts recv_counts);
   [[nodiscard]] Work iall_to_all(ConstBuffer in, Buffer out);
   [[nodiscard]] Work iall_to_all_v(ConstBuffer in, Counts send_counts, Buffer out,
                                    Counts recv_counts);
 
-  /// One message between two ranks: one calls send, the other recv, with the same type and count.
-  /// Messages from one rank with the same tag are received in the order in which they are sent;
-  /// messages with other tags and collective calls may come in any order between them and be under
-  /// way at the same time. recv returns when the data has arrived; send when `data` may be written
-  /// again, which for up to 192 KiB can be before the other rank calls recv: if that dies instead,
-  /// and this one makes no other call that waits for it, no error says so. The timeout begins with
-  /// the call and, for longer data, again with each piece. Errors: usage (the other rank is this
-  /// one), mismatch (names both calls, when both are made; or the other rank has left the group),
-  /// timed_out (names the tags that arrived instead), peer_lost.
+  /// Move one message between two ranks: one calls send, the other recv, with the same type and
+  /// count. Messages from one rank with the same tag are received in the order in which they are
+  /// sent. Messages with other tags and collective calls may come in any order between them and be
+  /// under way at the same time. recv returns when the data has arrived, send when `data` may be
+  /// written again. Messages up to 192 KiB are buffered: send may return before recv is called, and
+  /// then a later death of the receiver goes unnoticed, unless this rank makes another call that
+  /// waits for it. The timeout begins with the call and, for longer data, again with each piece.
+  /// Errors: usage (the other rank is this one), mismatch (names both calls, when both are made; or
+  /// the other rank has left the group), timed_out (names the tags that arrived instead),
+  /// peer_lost.
   void send(ConstBuffer data, int to, int tag = 0);
   void recv(Buffer data, int from, int tag = 0);
-  /// A message of one value: `group.send(3.5, 1)` there, `group.recv<double>(0)` here.
+  /// Move one value: `group.send(3.5, 1)` on one rank, `group.recv<double>(0)` on the other.
   template <Value T>
   void send(T value, int to, int tag = 0) {
     send(ConstBuffer(std::span(&value, 1)), to, tag);
@@ -227,20 +228,20 @@ class DDP_EXPORT ProcessGroup {
   [[nodiscard]] Work isend(ConstBuffer data, int to, int tag = 0);
   [[nodiscard]] Work irecv(Buffer data, int from, int tag = 0);
 
-  /// Several messages, to and from any ranks, as if each was begun alone in the order of `ops`.
-  /// Done when all are.
+  /// Move several messages, to and from any ranks, as if each was begun alone in the order of
+  /// `ops`. The call is done when all messages are.
   void batch_send_recv(std::span<const P2POp> ops);
   [[nodiscard]] Work batch_isend_irecv(std::span<const P2POp> ops);
 
-  /// Byte strings, whose lengths may differ between ranks. broadcast_object: `object` becomes that
-  /// of `root`. The others return every rank's object, by rank, on `root` (empty on the other
-  /// ranks) or on every rank.
+  /// Move byte strings, whose lengths may differ between ranks. broadcast_object sets `object` to
+  /// that of `root`. gather_object returns every rank's object, by rank, on `root`, and nothing on
+  /// the other ranks. all_gather_object returns it on every rank.
   void broadcast_object(std::string& object, int root = 0);
   std::vector<std::string> gather_object(std::string_view object, int root);
   std::vector<std::string> all_gather_object(std::string_view object);
 
-  /// The same for objects of a type with a Serializer. Errors: also what it throws; from to_bytes
-  /// before this rank's part begins, from from_bytes when it is done.
+  /// The same for objects of a type with a Serializer. Errors: also what it throws: to_bytes before
+  /// this rank's part begins, from_bytes when it is done.
   template <Serializable T>
   void broadcast_object(T& object, int root = 0) {
     const bool is_root = rank() == root;
@@ -260,13 +261,13 @@ class DDP_EXPORT ProcessGroup {
   }
 
   /// Makes a group of some ranks of this one; all ranks of this group call it with the same list.
-  /// ranks[r] becomes rank r. Nothing on ranks that are not in the list. Error messages of
+  /// ranks[r] becomes rank r. Returns nothing on ranks that are not in the list. Error messages of
   /// subgroups name ranks by their rank in the first group. Errors: usage (the list is empty, or
   /// names a rank twice or one that does not exist).
   std::optional<ProcessGroup> new_group(std::span<const int> ranks);
 
   /// Splits this group; all of its ranks call it. Ranks with the same `color` become a group, in
-  /// the order of their `key`, then of their rank here. Nothing if `color` is below 0.
+  /// the order of their `key`, then of their rank here. Returns nothing if `color` is below 0.
   std::optional<ProcessGroup> split(int color, int key = 0);
 
   /// Splits this group by machine; all of its ranks call it. The ranks on this rank's machine
@@ -274,36 +275,36 @@ class DDP_EXPORT ProcessGroup {
   /// ids, as for NCCL; so a container with a host name of its own counts as a machine.
   ProcessGroup split_by_node();
 
-  /// Memory in which the group's calls are fastest, zeroed and aligned for any element. All ranks
-  /// call it, with the same number of bytes; a call is fastest if it uses the same place of it on
-  /// every rank. Free it when the calls that use it are done. Errors: as other calls.
-  /// - cpu: host memory, which ranks that share memory map from each other, so that all_reduce,
+  /// Allocates memory in which the group's calls are fastest, zeroed and aligned for any element.
+  /// All ranks call it, with the same number of bytes. A call is fastest if it uses the same offset
+  /// on every rank. Free the memory when the calls that use it are done. Errors: as other calls.
+  /// - cpu: host memory that the ranks which share memory map from each other. all_reduce,
   ///   broadcast, reduce, all_gather, reduce_scatter and all_to_all of 64 KiB and more (reduce of
-  ///   more than two ranks: 256 KiB) take its data from where it is. A process that this one forks
-  ///   shares it, too. After a failure of the group other ranks may still write to what the failed
-  ///   call wrote to: use other memory.
+  ///   more than two ranks: 256 KiB) use data where it lies. A process that this one forks shares
+  ///   the memory, too. After a failure of the group, use other memory: other ranks may still write
+  ///   to what the failed call wrote to.
   /// - mpi: host memory like any other.
-  /// - nccl: memory of this rank's GPU. NCCL allocates it (ncclMemAlloc) and knows it for this
-  ///   group, from NCCL 2.27 on as a symmetric window, else by ncclCommRegister. Connects the ranks
-  ///   as a first call with buffers on a device does. Free it before the group ends. Errors: also
-  ///   usage (in a group call).
+  /// - nccl: memory of this rank's GPU. NCCL allocates it (ncclMemAlloc) and registers it for this
+  ///   group, from NCCL 2.27 on as a symmetric window, else by ncclCommRegister. The call connects
+  ///   the ranks as a first call with buffers on a device does. Free it before the group ends.
+  ///   Errors: also usage (in a group call).
   [[nodiscard]] std::shared_ptr<void> allocate(std::size_t bytes);
 
   /// Aborts the group on this rank: calls under way end soon, and these and all later ones throw
-  /// that this rank aborted it. So do calls of other ranks, when they find that this one is gone:
+  /// that this rank aborted it. Calls of other ranks fail when they find that this one is gone;
   /// over nccl that may be at their timeout. If calls cannot be ended, the process exits with code
   /// 124. Errors: none. Thread: any, also while another one is in a call.
   void abort();
 
-  /// Makes a group of this one's ranks but `excluded` (by their ranks here), in their order,
-  /// without their help: also after a failure of this group, when they are dead. All others call it
-  /// with the same list, no thread of theirs is in another call of this group, and they meet
-  /// through the store, which has to be alive. Aborts this group; shrink() can be called again if
-  /// it fails, by all. With nccl, Options::device and NCCL 2.27 the rest of a group that has not
-  /// failed is made by ncclCommShrink, when its calls are done; else it connects again. Under
-  /// ddprun this is for ranks that leave, as it stops all workers when one fails. Errors: usage (a
-  /// rank that does not exist, twice the same, this one; ranks of init_local_devices), timed_out
-  /// (names the ranks that did not call it), peer_lost, unreachable.
+  /// Makes a group of this one's ranks without `excluded` (by their ranks here), in their order.
+  /// The excluded ranks take no part, so it also works after a failure, when they are dead. All
+  /// other ranks call it with the same list, and no thread of theirs is in another call of this
+  /// group. They meet through the store, which has to be alive. Aborts this group. If shrink()
+  /// fails, all ranks may call it again. With nccl, Options::device and NCCL 2.27, ncclCommShrink
+  /// makes the rest of a group that has not failed, when its calls are done; else the rest connects
+  /// again. Under ddprun this is for ranks that leave: ddprun stops all workers when one fails.
+  /// Errors: usage (a rank that does not exist, twice the same, this one; ranks of
+  /// init_local_devices), timed_out (names the ranks that did not call it), peer_lost, unreachable.
   [[nodiscard]] ProcessGroup shrink(std::span<const int> excluded);
 
  private:
@@ -314,7 +315,7 @@ class DDP_EXPORT ProcessGroup {
   explicit ProcessGroup(std::unique_ptr<internal::GroupMember> member);
   std::optional<ProcessGroup> make_subgroup(const std::vector<int>& members, int color);
 
-  /// The `count` values that `call` gets in its second buffer. (A std::vector<bool> is no buffer.)
+  /// Returns what `call` writes to its second buffer. (A std::vector<bool> is no buffer.)
   template <class T, class Call>
   static std::vector<T> collect(const T& value, int count, Call call) {
     if constexpr (std::same_as<T, bool>) {

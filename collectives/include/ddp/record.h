@@ -13,8 +13,8 @@ namespace ddp {
 ///     int main(int argc, char** argv) { return ddp::record(train, argc, argv); }
 ///
 /// - An exception that leaves `main`: its type, what(), the same of exceptions nested in it
-///   (std::throw_with_nested), and the calls that led to where it was last thrown, but for an error
-///   of kind peer_lost, which another rank caused. record returns 1.
+///   (std::throw_with_nested), and the calls that led to where it was last thrown. Those calls are
+///   left out for an error of kind peer_lost, which another rank caused. record returns 1.
 /// - An exception that ends the process elsewhere (it leaves another thread, or a noexcept
 ///   function): the same, then std::terminate continues as usual.
 /// - SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT: the signal, the address, and the backtrace. Then
@@ -22,9 +22,9 @@ namespace ddp {
 ///   signal. A stack overflow is detected in the thread that called record; in other threads it is
 ///   reported as SIGSEGV if they have an alternate stack (sigaltstack(2)), else not at all.
 ///
-/// Backtraces have the names of functions that the dynamic linker knows: all of a program that is
-/// linked with ddp::ddp or with -rdynamic but static ones. Others have offsets for
-/// `addr2line -Cfe PROGRAM +OFFSET`.
+/// Backtraces name the functions that the dynamic linker knows: if a program is linked with
+/// ddp::ddp or with -rdynamic, all but static ones. Others have offsets for `addr2line -Cfe PROGRAM
+/// +OFFSET`.
 ///
 /// The file has the format of PyTorch's @record, and is written completely or not at all. No file
 /// is written if the variable is not set or empty, or names something other than a file. Only the

@@ -20,8 +20,8 @@ struct SamplerOptions {
   bool drop_last = false;
 };
 
-/// Selects the samples of a data set that this rank trains on: every rank computes the same order
-/// of all samples, of which rank r takes those at r, r + size, r + 2 * size, ...
+/// Selects the samples of a data set that this rank trains on. Every rank computes the same order
+/// of all samples; rank r takes those at r, r + size, r + 2 * size, ...
 ///
 /// So step k has the same set of samples for every number of ranks with the same total batch size.
 ///
@@ -39,7 +39,7 @@ class DDP_EXPORT DistributedSampler {
   DistributedSampler(std::size_t dataset_size, int num_replicas, int rank,
                      const SamplerOptions& options = {});
 
-  /// For this rank of the group. The group need not outlive the sampler.
+  /// Takes rank and size of the group, which need not outlive the sampler.
   DistributedSampler(std::size_t dataset_size, const ProcessGroup& group,
                      const SamplerOptions& options = {});
 

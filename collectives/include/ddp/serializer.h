@@ -7,8 +7,8 @@
 
 namespace ddp {
 
-/// How objects of type T become bytes and are made of them again, for the calls of a ProcessGroup
-/// with objects. Programs specialize it, for example for nlohmann::json:
+/// Converts objects of type T to bytes and back, for the calls of a ProcessGroup with objects.
+/// Programs specialize it, for example for nlohmann::json:
 ///
 ///     template <>
 ///     struct ddp::Serializer<nlohmann::json> {

@@ -14,8 +14,8 @@
 namespace ddp {
 
 /// Data-parallel training in which each rank keeps the optimizer's state of its share of the
-/// parameters only (ZeRO stage 1; Rajbhandari et al., SC 2020). A bucket of gradients is averaged
-/// by reduce_scatter: each rank gets its share. It updates that share of the parameters, and
+/// parameters only (ZeRO stage 1; Rajbhandari et al., SC 2020). reduce_scatter averages a bucket of
+/// gradients and gives each rank its share. The rank updates that share of the parameters, and
 /// all_gather gives it to the others. Both together send as much as all_reduce does.
 ///
 ///     ddp::ShardedOptimizer optimizer(group, {weights, bias});
@@ -44,7 +44,7 @@ class DDP_EXPORT ShardedOptimizer {
     std::size_t first = 0;  ///< elements of this rank in the buckets before it
   };
 
-  /// A DistributedDataParallel of these parameters with these options.
+  /// Makes a DistributedDataParallel of these parameters with these options.
   /// Errors: those of DistributedDataParallel, usage (a hook, find_unused_parameters or
   /// uneven_inputs in the options, parameters on a device).
   ShardedOptimizer(ProcessGroup& group, const std::vector<Buffer>& parameters,
@@ -57,14 +57,14 @@ class DDP_EXPORT ShardedOptimizer {
   /// the rest is unspecified.
   DistributedDataParallel& model() noexcept;
 
-  /// The elements that this rank updates. Those of all ranks together are all elements; one rank
-  /// has at most one element more of each bucket than another.
+  /// The number of elements that this rank updates. All ranks together update all elements; one
+  /// rank has at most one element more of each bucket than another.
   std::size_t size() const noexcept;
 
-  /// After a finish() that averaged: calls `update` for each bucket's share, and gives every rank
-  /// the updated parameters. To be called by all ranks. Copies the parameters of one bucket at a
-  /// time. Errors: usage (the last finish() did not average, or there was none), those of the
-  /// group, and what `update` throws: the group is unusable then.
+  /// Calls `update` for each bucket's share, and gives every rank the updated parameters. All ranks
+  /// call it, after a finish() that averaged. Copies the parameters of one bucket at a time.
+  /// Errors: usage (the last finish() did not average, or there was none), those of the group, and
+  /// what `update` throws: the group is unusable then.
   void step(const std::function<void(const Shard& shard)>& update);
 
  private:

@@ -29,7 +29,7 @@ struct SpawnOptions {
   /// torch.multiprocessing.spawn. At least 0.
   std::chrono::milliseconds grace_period = std::chrono::seconds(30);
 
-  /// By copying this process or by running its program again.
+  /// Whether to copy this process or to run its program again.
   StartMethod start_method = StartMethod::fork;
 };
 
@@ -48,8 +48,7 @@ struct SpawnOptions {
 /// Errors: usage (wrong arguments; with StartMethod::fork, this process has more than one thread:
 /// call spawn before CUDA or anything else starts one; with StartMethod::exec, this process was
 /// itself spawned); system; peer_lost (a process failed: names the rank and its exception's text,
-/// its exit code or its signal). A rank that failed only because it lost another rank is not the
-/// one that is named.
+/// its exit code or its signal). A rank that failed only because it lost another rank is not named.
 ///
 /// Thread: any, one call at a time; with StartMethod::fork the only one of the process.
 DDP_EXPORT void spawn(int nprocs, const std::function<void(int rank)>& fn,

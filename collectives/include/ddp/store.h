@@ -16,8 +16,8 @@
 
 namespace ddp {
 
-/// Keys and values that the processes of a job share, with which they find each other, count and
-/// exchange small data. The calls have the names and meaning of torch.distributed's stores
+/// Keys and values that the processes of a job share, to find each other, to count and to exchange
+/// small data. The calls have the names and meaning of torch.distributed's stores
 /// (https://docs.pytorch.org/docs/stable/distributed.html#distributed-key-value-store).
 ///
 /// TcpStore is for processes that can connect to one host and port, FileStore for processes that
@@ -28,10 +28,10 @@ namespace ddp {
 /// 131,072 keys: the limits of PyTorch's server
 /// (torch/csrc/distributed/c10d/TCPStoreLibUvBackend.cpp).
 ///
-/// A call that waits takes a timeout: by default the store's timeout(); 0 checks once. After it,
-/// the call throws Error of kind timed_out, which names the missing keys, and the store stays
-/// usable. Errors of every call: usage (a limit is exceeded, a timeout is below 0), unreachable
-/// (the store is lost; every later call throws the same), system.
+/// A call that waits takes a timeout: by default the store's timeout(); 0 checks once. When it
+/// expires, the call throws Error of kind timed_out, which names the missing keys, and the store
+/// stays usable. Errors of every call: usage (a limit is exceeded, a timeout is below 0),
+/// unreachable (the store is lost; every later call throws the same), system.
 ///
 /// Thread: any, any number of calls at once; a call that waits does not block others. What a call
 /// has stored is visible to every call that begins after it returned, in every process.
@@ -66,7 +66,7 @@ class DDP_EXPORT Store {
   std::string compare_set(std::string_view key, std::string_view expected,
                           std::string_view desired);
 
-  /// Deletes a key and returns whether it existed. Calls that wait for it go on waiting.
+  /// Deletes a key and returns whether it existed. Calls that wait for it continue to wait.
   bool delete_key(std::string_view key);
 
   /// The number of keys in the whole store, including other prefixes and the store's internal keys.
@@ -100,7 +100,7 @@ class DDP_EXPORT Store {
  private:
   friend class PrefixStore;
 
-  // The arguments are checked. Called by several threads at once. Throw ddp::Error.
+  // Several threads call these at once, with checked arguments. They throw ddp::Error.
   virtual void do_set(std::string_view key, std::string_view value) = 0;
   virtual std::int64_t do_add(std::string_view key, std::int64_t amount) = 0;
   virtual bool do_check(const std::vector<std::string>& keys) = 0;
@@ -110,9 +110,9 @@ class DDP_EXPORT Store {
   virtual std::int64_t do_num_keys() = 0;
   virtual void do_append(std::string_view key, std::string_view suffix) = 0;
   virtual void do_multi_set(const std::vector<std::pair<std::string, std::string>>& entries) = 0;
-  /// False: the deadline passed before all keys existed.
+  /// Returns false if the deadline passed before all keys existed.
   virtual bool do_wait(const std::vector<std::string>& keys, Deadline deadline) = 0;
-  /// The values of keys that existed a moment ago; empty for one that was deleted since.
+  /// Returns the values of keys that existed a moment ago; empty for a key deleted since.
   virtual std::vector<std::string> do_multi_get(const std::vector<std::string>& keys) = 0;
 
   std::atomic<std::chrono::milliseconds> timeout_{std::chrono::minutes(5)};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// For C++ programs that use libtorch, of PyTorch 2 (tested with 2.11 and 2.15): the only header of
-// ddp that needs it. libddp.so does not.
+// The part of ddp for C++ programs that use libtorch of PyTorch 2 (tested with 2.11 and 2.15). No
+// other header of ddp needs libtorch, and libddp.so does not.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -74,7 +74,7 @@ inline std::optional<DataType> type_of_dtype(at::ScalarType type) {
   }
 }
 
-/// Why a tensor's memory is no buffer; empty: it is one.
+/// Says why a tensor's memory cannot be a buffer; empty if it can.
 inline std::string why_no_memory(const at::Tensor& tensor) {
   if (!tensor.defined()) return "it is undefined";
   if (tensor.layout() != at::kStrided) return "it is not dense";
@@ -101,21 +101,21 @@ inline Buffer buffer_of(const at::Tensor& tensor, std::size_t count, DataType ty
   return {tensor.data_ptr(), count, type, static_cast<CUstream_st*>(stream)};
 }
 
-/// Elements of any dtype, to be moved.
+/// Returns the elements of a tensor of any dtype as bytes.
 inline Buffer bytes_of_tensor(const at::Tensor& tensor) {
   return buffer_of(tensor, tensor.defined() ? tensor.nbytes() : 0, DataType::uint8);
 }
 
 }  // namespace ddp::internal
 
-/// PyTorch's tensors and modules in ddp. (No namespace of the name torch: within ddp it would hide
-/// PyTorch's.)
+/// PyTorch's tensors and modules in ddp. (A namespace named torch would hide PyTorch's within ddp.)
 namespace ddp::libtorch {
 
-/// The elements of a tensor, for calls of a ProcessGroup: group.all_reduce(buffer(tensor)). It does
-/// not keep the tensor. On a CUDA device the call is ordered with the current stream of the device.
-/// Errors: usage (names dtype, shape and device, and what is wrong: the tensor is undefined, not
-/// dense, on another kind of device or not contiguous, or ddp has no type for its dtype).
+/// Returns the elements of a tensor, for calls of a ProcessGroup: group.all_reduce(buffer(tensor)).
+/// It does not keep the tensor alive. On a CUDA device the call is ordered with the current stream
+/// of the device. Errors: usage (names dtype, shape and device, and what is wrong: the tensor is
+/// undefined, not dense, on another kind of device or not contiguous, or ddp has no type for its
+/// dtype).
 inline Buffer buffer(const at::Tensor& tensor) {
   if (!tensor.defined()) internal::refuse_tensor(tensor, "it is undefined");
   const auto type = internal::type_of_dtype(tensor.scalar_type());
@@ -143,8 +143,8 @@ inline std::vector<at::Tensor> parameters_of(const ::torch::nn::Module& module, 
   return all;
 }
 
-/// A DistributedDataParallel whose gradients are those of a module: they are where autograd
-/// accumulates them, and autograd says when they are ready.
+/// A DistributedDataParallel of a module: autograd accumulates gradients in its buckets, and
+/// reports when they are ready.
 class ModuleReducer {
   struct Memory {
     std::shared_ptr<void> data;
@@ -172,7 +172,7 @@ class ModuleReducer {
 
   ddp::DistributedDataParallel& model() { return model_; }
 
-  /// The rules of PyTorch: not after a forward pass without gradients or within no_sync().
+  /// Broadcasts buffers as PyTorch does: not after a forward without gradients or in no_sync().
   void before_forward() {
     if (finishes_ && c10::GradMode::is_enabled()) {
       throw Error(
@@ -208,8 +208,8 @@ class ModuleReducer {
     return options;
   }
 
-  /// Of the group, in which its calls are fastest; but that of nccl is on devices, and that of the
-  /// others is not.
+  /// Takes memory of the group, in which its calls are fastest, if it is on the parameters' kind of
+  /// device: nccl's is on a GPU, the others' is not.
   std::shared_ptr<void> allocate(ProcessGroup& group, std::size_t bytes) const {
     const at::Device device = parameters_.front().device();
     if (device.is_cuda() == (group.backend() == "nccl")) return group.allocate(bytes);
@@ -233,8 +233,8 @@ class ModuleReducer {
     hooks_.emplace_back(nullptr, remove);
   }
 
-  /// A tensor like the parameter at this address, which keeps the bucket. No view of a tensor:
-  /// optimizers detach gradients, which views refuse.
+  /// Returns a tensor like the parameter, at this address, that keeps the bucket alive. It is not a
+  /// view: optimizers detach gradients, which views refuse.
   at::Tensor tensor_at(void* address, const at::Tensor& parameter) const {
     for (const Memory& memory : memory_) {
       auto* const begin = static_cast<char*>(memory.data.get());
@@ -242,7 +242,7 @@ class ModuleReducer {
       const auto keep = [data = memory.data](void* /*address*/) {};
       return at::from_blob(address, parameter.sizes(), keep, parameter.options());
     }
-    return at::empty_like(parameter);  // of no elements
+    return at::empty_like(parameter);  // it has no elements
   }
 
   /// Moves a gradient into its bucket, if autograd or the program has replaced it.
@@ -254,7 +254,7 @@ class ModuleReducer {
     gradient = gradients_[p];
   }
 
-  /// This rank's part of an average if only others have used the parameter.
+  /// Sets this rank's part of the average if only other ranks used the parameter.
   void contribute_unused(std::size_t p) {
     if (parameters_[p].grad().defined()) {
       place(p);
@@ -267,7 +267,7 @@ class ModuleReducer {
     const at::NoGradGuard no_grad;
     if (parameters_[p].grad().defined()) {
       place(p);
-    } else {  // as of a function that returns none
+    } else {  // a backward function may return no gradient
       gradients_[p].zero_();
       parameters_[p].mutable_grad() = gradients_[p];
     }
@@ -279,8 +279,9 @@ class ModuleReducer {
     model_.gradient_ready(p);
   }
 
-  /// The calls are ordered with the stream in which this was made. Hooks run there, too, but
-  /// callbacks at the end of a pass in that of backward().
+  /// Throws unless the current stream is the one in which this was made: the calls are ordered with
+  /// that. Hooks run there, too, but callbacks at the end of a pass run in the stream of
+  /// backward().
   void check_stream(const char* what) const {
     if (libtorch::buffer(parameters_.front()).stream == model_.gradient(0).stream) return;
     throw Error(ErrorKind::usage,
@@ -289,7 +290,7 @@ class ModuleReducer {
                     "calls would not be ordered with the pass");
   }
 
-  /// Autograd has computed all gradients.
+  /// Averages when autograd has computed all gradients.
   void finish() {
     check_stream("backward()");
     finishes_ = false;
@@ -306,11 +307,11 @@ class ModuleReducer {
 
   const std::vector<at::Tensor> parameters_;
   const std::vector<at::Tensor> buffers_;
-  std::vector<Memory> memory_;                ///< of buckets
+  std::vector<Memory> memory_;                ///< the buckets'
   std::vector<at::Tensor> gradients_;         ///< in buckets
-  std::vector<std::shared_ptr<void>> hooks_;  ///< of autograd, which are removed with this
+  std::vector<std::shared_ptr<void>> hooks_;  ///< autograd's; they are removed with this
   std::vector<bool> ready_;                   ///< in this pass
-  bool finishes_ = false;                     ///< at the end of this pass, which has begun
+  bool finishes_ = false;                     ///< a callback at the end of this pass calls finish()
   bool syncs_buffers_ = true;
   const bool finds_unused_;
   ddp::DistributedDataParallel model_;
@@ -320,8 +321,8 @@ class ModuleReducer {
 
 namespace ddp::libtorch {
 
-/// The numbers of rows of a module's trained parameters, for power_sgd: the first dimension of
-/// those that have two or more.
+/// Returns the number of rows of each trained parameter, for power_sgd: its first dimension, if it
+/// has two or more, else 0.
 inline std::vector<std::size_t> rows(const ::torch::nn::Module& module) {
   std::vector<std::size_t> all;
   for (const at::Tensor& parameter : internal::parameters_of(module, true)) {
@@ -344,22 +345,23 @@ inline std::vector<std::size_t> rows(const ::torch::nn::Module& module) {
 ///
 /// The parameters that require gradients when this is made are trained. Gradients are stored in the
 /// buckets, and averaged during backward(), which throws the errors of ddp. forward() first gives
-/// every rank the module's buffers of rank 0, such as the running means of BatchNorm: not if the
-/// forward pass before it was one without gradients or within no_sync().
+/// every rank the module's buffers of rank 0, such as the running means of BatchNorm, unless the
+/// forward pass before was without gradients or within no_sync().
 ///
-/// After a backward() that threw before all gradients were computed, make a new one: forward() then
-/// throws (usage). On a CUDA device all passes use the stream that is current when this is made:
-/// forward() and backward() in another one throw (usage), and after the latter make a new one. A
-/// forward pass without gradients may be in any stream if it gives the ranks no buffers.
+/// After a backward() that threw before all gradients were computed, make a new
+/// DistributedDataParallel: forward() then throws (usage). On a CUDA device all passes use the
+/// stream that is current when this is made: forward() and backward() in another stream throw
+/// (usage). If backward() threw, make a new one. A forward pass without gradients may be in any
+/// stream if it gives the ranks no buffers.
 ///
 /// The group, which may be moved, must outlive this object; the module's parameters and buffers
 /// must not be replaced, moved to a device or get another dtype. Thread: one at a time.
 template <class M>
 class DistributedDataParallel {
  public:
-  /// Gives every rank parameters and buffers of rank 0. Of the options, allocate, gradient_type and
-  /// buffers are not for modules.
-  /// Errors: those of ddp::DistributedDataParallel and buffer(), usage (such an option).
+  /// Gives every rank parameters and buffers of rank 0. The options allocate, gradient_type and
+  /// buffers are not for modules. Errors: those of ddp::DistributedDataParallel and buffer(), usage
+  /// (such an option).
   DistributedDataParallel(ProcessGroup& group, std::shared_ptr<M> module,
                           const DistributedDataParallelOptions& options = {})
       : module_(std::move(module)),
@@ -379,8 +381,8 @@ class DistributedDataParallel {
     return forward(std::forward<Args>(arguments)...);
   }
 
-  /// As of ddp::DistributedDataParallel: gradients accumulate while it exists; this rank has no
-  /// more inputs; what the last backward pass cost that averaged.
+  /// As in ddp::DistributedDataParallel: no_sync() lets gradients accumulate, join() says that this
+  /// rank has no more inputs, statistics() is the cost of the last backward pass that averaged.
   [[nodiscard]] ddp::DistributedDataParallel::NoSync no_sync() {
     return reducer_->model().no_sync();
   }

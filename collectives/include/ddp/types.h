@@ -17,10 +17,10 @@ namespace ddp {
 
 /// How the elements of all ranks are combined. Integers wrap around, as unsigned ones do in C++.
 /// Floating-point types of 8 and 16 bits are combined in float32 and rounded once, at the end (by
-/// nccl on a device: at each step). The min and max of numbers and NaN are
-/// NaN (by nccl on a device: as NCCL has it).
+/// nccl on a device: at each step). The min and max of numbers and NaN are NaN (by nccl on a
+/// device: as NCCL has it).
 enum class ReduceOp {
-  sum,  ///< of numbers: not of bool
+  sum,  ///< not of bool
   avg,  ///< the sum divided by the number of ranks; not of integers
   product,
   min,  ///< not of complex numbers; of bool: whether all are true
@@ -49,12 +49,12 @@ enum class DataType {
   float8_e5m2,
   complex64,   ///< two float32
   complex128,  ///< two float64
-  opaque,      ///< of a Buffer alone: structs, of Buffer::width bytes each
+  opaque,      ///< only in a Buffer: structs, of Buffer::width bytes each
 };
 
 namespace internal {
 
-/// Of 1 to 8 bytes; bool has a DataType of its own.
+/// An integer of 1 to 8 bytes; bool has a DataType of its own.
 template <class T>
 concept Integer = std::integral<T> && std::same_as<T, std::remove_cv_t<T>> &&
                   !std::same_as<T, bool> && sizeof(T) <= 8;
@@ -118,7 +118,7 @@ constexpr DataType data_type() {
   return internal::TypeOf<T>::value;
 }
 
-/// Taken by calls that only move data: an Element, or a struct, an enumerator, or anything else
+/// A type for calls that only move data: an Element, or a struct, an enumerator, or anything else
 /// that can be copied as its bytes and means the same in another process: no pointer, no view.
 template <class T>
 concept Movable = Element<T> || (std::is_object_v<T> && std::same_as<T, std::remove_cv_t<T>> &&

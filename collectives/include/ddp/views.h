@@ -48,9 +48,9 @@ auto buffer_at(T* data, std::size_t count) {
 
 }  // namespace internal
 
-/// The elements of a matrix, in the order in which they lie in memory (Eigen's default: column by
-/// column), as a Buffer; of a constant one as a ConstBuffer. The matrix must outlive the call that
-/// it is for. Errors: usage (its elements do not lie side by side).
+/// Returns the elements of a matrix, in memory order (Eigen's default: column by column), as a
+/// Buffer; if the matrix is constant, as a ConstBuffer. The matrix must outlive the call that uses
+/// it. Errors: usage (its elements do not lie side by side).
 ///
 ///     Eigen::MatrixXf gradients(100, 10);
 ///     group.all_reduce(ddp::view(gradients));

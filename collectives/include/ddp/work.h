@@ -16,10 +16,11 @@ class AsyncCall;
 }  // namespace internal
 
 /// An asynchronous call of a ProcessGroup, with the names of torch.distributed.Work. Copies refer
-/// to the same call. Waiting is optional: the call goes on when its Work is destroyed, and the
+/// to the same call. Waiting is optional: if its Work is destroyed, the call continues, and the
 /// group's next call throws its failure.
 ///
-/// The buffers of the call must exist until it is completed. What it writes is unspecified before.
+/// The buffers of the call must exist until it is completed. Before, the data that it writes is
+/// unspecified.
 ///
 /// Thread: any, several at once.
 class DDP_EXPORT Work {
@@ -43,17 +44,16 @@ class DDP_EXPORT Work {
   void wait(std::chrono::milliseconds timeout) const;
 
   /// Calls `next` when this rank's part is done, also with buffers on a device (a captured call: at
-  /// once), in a thread of its own, or, if none can be made, in this one. The Work that it returns
-  /// ends with `next`; its error is that of the call, after which `next` is not called, or what
-  /// `next` throws (system, if that is no ddp::Error). Several of one Work are called in any order.
-  /// The process does not exit before they have ended, unless one of them calls exit(). As each
-  /// thread, `next` has to keep to the order of a group's calls, so it best makes them in a group
-  /// of its own.
+  /// once). `next` runs in a thread of its own or, if none can be made, in this one. The returned
+  /// Work ends with `next`. If the call fails, `next` is not called, and the Work has the call's
+  /// error; else it has what `next` throws (system, if that is no ddp::Error). Several functions of
+  /// one Work are called in any order. The process does not exit before they have ended, unless one
+  /// of them calls exit(). Calls in `next` count in the group's call order; use another group.
   Work then(std::function<void()> next) const;
 
   /// How long this rank's part took, from the end of the calls before it to its own end, including
-  /// the time it waited for other ranks. Nothing before its end, with nccl on a device, of a
-  /// then(), and for a call with nothing to do. Never blocks.
+  /// the time it waited for other ranks. Returns nothing before its end, with nccl on a device, for
+  /// a then(), and for a call with nothing to do. Never blocks.
   std::optional<std::chrono::nanoseconds> duration() const;
 
  private:
