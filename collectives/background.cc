@@ -19,10 +19,11 @@ struct BegunWork {
   std::function<void()> run;
   std::function<void()> abandon;
   std::function<void()> give_up;
-  const BegunWork* outer = nullptr;  ///< the work in whose place this is done
+  const BegunWork* outer =
+      nullptr;  ///< the work that this thread did before, and still has to finish
 };
 
-/// What this thread does.
+/// The work that this thread does.
 thread_local const BegunWork* current = nullptr;
 
 std::atomic<bool> ends = false;
@@ -38,8 +39,8 @@ void do_work(BegunWork& work) {
 
 class Background {
  public:
-  /// A thread keeps its stack until it is joined: those that have ended are, first. False: there is
-  /// no thread to be had.
+  /// Returns false if no thread can be made. Joins the threads that have ended first: each keeps
+  /// its stack until it is joined.
   bool run(const std::shared_ptr<BegunWork>& work) {
     const std::lock_guard lock(mutex_);
     if (is_closed_) return false;
@@ -62,8 +63,8 @@ class Background {
     return true;
   }
 
-  /// Also what is begun by the work that it waits for. Some work may call it, as exit() does: other
-  /// work that waits for that one goes on without it.
+  /// Waits for all work, also for work that other work begins. If work calls it, as exit() does,
+  /// other work that waits for that work is abandoned.
   void finish() {
     if (current != nullptr) ends = true;
     for (const BegunWork* own = current; own != nullptr; own = own->outer) own->abandon();
@@ -84,7 +85,7 @@ class Background {
     }
   }
 
-  /// The process exits with an error, which others are to learn soon.
+  /// The process exits with an error; other ranks are to learn that soon.
   void give_up() {
     gives_up = true;
     std::vector<std::shared_ptr<BegunWork>> all;
@@ -95,7 +96,7 @@ class Background {
     for (const auto& work : all) work->give_up();
   }
 
-  /// The process exits: nothing would wait for a thread that is made from now on.
+  /// The process exits: nothing would wait for threads that are made from now on.
   void close() {
     {
       const std::lock_guard lock(mutex_);
@@ -123,8 +124,9 @@ class Background {
   bool is_closed_ = false;
 };
 
-/// Never destroyed: what the program constructed before its first work may begin more when it is
-/// destroyed. A process that fork() makes has none of the threads, and begins with nothing.
+/// Never destroyed: objects that the program constructed before its first work may begin more when
+/// they are destroyed. A process that fork() makes has none of the threads, and begins with
+/// nothing.
 Background*& background() {
   static Background* current_one = [] {
     std::atexit([] { background()->close(); });
@@ -144,7 +146,7 @@ void on_exit_of_process(int code, void* /*unused*/) {
 
 void run_in_background(std::function<void()> work, std::function<void()> abandon,
                        std::function<void()> give_up) {
-  // What the program constructed before its first work outlives the calls under way in it.
+  // Made before any work, so close() runs before objects constructed earlier are destroyed.
   Background& all = *background();
   static const int registered = ::on_exit(&on_exit_of_process, nullptr);
   static_cast<void>(registered);

@@ -16,10 +16,10 @@
 namespace ddp::internal {
 namespace {
 
-/// The inodes of sockets, by descriptor: a descriptor that has been closed, and is another file's
-/// now, has another inode. So nobody has to say when a socket is closed.
+/// The inodes of sockets, by descriptor. If a descriptor was closed and reused, it has another
+/// inode. So nobody has to report that a socket is closed.
 std::array<std::atomic<ino_t>, 1 << 17> inodes;
-std::atomic<std::size_t> inodes_end = 0;  // behind the last that is set
+std::atomic<std::size_t> inodes_end = 0;  // one past the last that is set
 
 ino_t inode_of(int descriptor) {
   struct stat file{};
@@ -27,7 +27,7 @@ ino_t inode_of(int descriptor) {
   return is_socket ? file.st_ino : 0;
 }
 
-/// In a child: other threads may have held any lock, so there is none here, and no allocation.
+/// Runs in a child: other threads may have held any lock, so it takes none, and allocates nothing.
 void replace_sockets() {
   const int error = errno;
   const ddprun::Fd unconnected(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));

@@ -16,7 +16,7 @@ void put_little_endian(std::string& out, Number number) {
   ddprun::append_little_endian(out, number, sizeof(Number));
 }
 
-/// The number whose bytes begin at `at`, which `bytes` must have.
+/// Returns the number whose bytes begin at `at`, which `bytes` must have.
 template <std::unsigned_integral Number>
 Number get_little_endian(std::string_view bytes, std::size_t at) {
   return static_cast<Number>(ddprun::little_endian(bytes.substr(at, sizeof(Number))));

@@ -7,9 +7,9 @@
 
 namespace ddp::internal {
 
-/// A mutex for some instructions at a time, that hardly ever two threads want at once: taking it
-/// and giving it back is one atomic operation, a std::mutex takes two. Who has to wait sleeps, as
-/// the thread that has it may have a lower priority.
+/// A mutex for some instructions at a time, which two threads hardly ever want at once. Locking and
+/// unlocking takes one atomic operation; a std::mutex takes two. A thread that has to wait sleeps,
+/// as the owner may have a lower priority.
 class ShortLock {
  public:
   void lock() {

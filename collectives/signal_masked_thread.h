@@ -13,8 +13,8 @@
 
 namespace ddp::internal {
 
-/// Whether there is room for the stack of one more thread: else that is why none can be started,
-/// whatever the error says.
+/// Whether there is room for the stack of one more thread. If not, no thread can be started for
+/// that reason, whatever the error says.
 inline bool has_memory_for_stack() {
   pthread_attr_t attributes;
   std::size_t bytes = 0;
@@ -26,7 +26,7 @@ inline bool has_memory_for_stack() {
   return room != MAP_FAILED;
 }
 
-/// As ddprun's. Throws ddp::Error of kind system if there is no thread to be had.
+/// Starts a thread as ddprun does. Throws ddp::Error of kind system if none can be made.
 template <class Work>
 std::thread signal_masked_thread(Work work) {
   try {

@@ -6,7 +6,7 @@
 
 namespace ddp::internal {
 
-/// As good as no limit. Of a longer one no deadline can be made.
+/// Practically no limit. A longer one would overflow a deadline.
 inline constexpr std::chrono::milliseconds kForever = std::chrono::hours(24 * 365);
 
 inline std::chrono::milliseconds bounded(std::chrono::milliseconds limit) {

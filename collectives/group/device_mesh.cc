@@ -26,7 +26,7 @@ std::string describe_mesh(const std::vector<MeshDimension>& dimensions) {
                   ": a mesh of " + what);
 }
 
-/// The product of the sizes; as soon as it is above `enough`, no more of it.
+/// Returns the product of the sizes, or the first partial product above `enough`.
 std::int64_t count_ranks(const std::vector<MeshDimension>& dimensions, std::int64_t enough) {
   std::int64_t ranks = 1;
   for (const MeshDimension& each : dimensions) {

@@ -20,7 +20,7 @@ constexpr std::uint16_t kDefaultPort = 29500;
 struct Launcher {
   const char* rank;
   const char* size;
-  const char* local_size;  ///< the number of processes on this host; null: has none
+  const char* local_size;  ///< the number of processes on this host; null: no variable
   const char* pass_on;     ///< the command line that passes a variable to the processes
   bool sets_address;       ///< sets MASTER_ADDR and MASTER_PORT
 };
@@ -33,7 +33,7 @@ constexpr std::array kLaunchers = {
     Launcher{"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", nullptr, "MASTER_ADDR=HOST srun", false},
 };
 
-/// Empty if it is not set.
+/// Returns an empty text if it is not set.
 std::string value_of(const char* variable) {
   const char* value = std::getenv(variable);
   return value == nullptr ? "" : value;
@@ -88,7 +88,7 @@ std::string store_host(const Launcher& from) {
                                     " ...), or meet in a shared file (init_method file:///PATH)");
 }
 
-/// The same in all processes of this job, and in no other job that runs now.
+/// Returns a text that is the same in all processes of this job, and in no other running job.
 std::string job_id() {
   const std::string pmix = value_of("PMIX_NAMESPACE");
   if (!pmix.empty()) return pmix;

@@ -14,22 +14,23 @@ struct RankInfo {
   int size = 1;
 };
 
-/// From the first of these pairs whose first variable is set:
+/// Reads the first of these pairs whose first variable is set:
 ///   RANK, WORLD_SIZE                           ddprun, torchrun
 ///   OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE Open MPI's mpirun (ompi's environment-var.rst)
 ///   PMI_RANK, PMI_SIZE                         hydra: MPICH's and Intel's mpiexec
 ///   SLURM_PROCID, SLURM_STEP_NUM_TASKS         srun (srun.1); without the latter SLURM_NTASKS
 RankInfo read_rank_info();
 
-/// Where the store of the job is served.
+/// The address of the job's store.
 struct StoreAddress {
   std::string host;
   std::uint16_t port = 0;
   bool agent = false;  ///< served by the launcher; else rank 0 has to serve it
-  int restarts = 0;    ///< of the ranks; the launcher's store may be the one of the ranks before
+  int restarts =
+      0;  ///< how often the ranks were restarted; the launcher's store may have outlived that
 };
 
-/// MASTER_ADDR and MASTER_PORT, TORCHELASTIC_USE_AGENT_STORE and TORCHELASTIC_RESTART_COUNT.
+/// Reads MASTER_ADDR, MASTER_PORT, TORCHELASTIC_USE_AGENT_STORE and TORCHELASTIC_RESTART_COUNT.
 ///
 /// Launchers other than ddprun and torchrun do not set them. Without MASTER_ADDR, the host is this
 /// one if the launcher says that all processes run here, and the first node of SLURM_STEP_NODELIST
@@ -38,7 +39,7 @@ struct StoreAddress {
 /// PMIX_NAMESPACE, SLURM_JOB_ID and SLURM_STEP_ID, or the id of the parent process, which is hydra.
 StoreAddress read_store_address();
 
-/// The first host of a list in Slurm's notation: n08 of "n[08-11,20],m1".
+/// Returns the first host of a list in Slurm's notation: n08 of "n[08-11,20],m1".
 std::string first_host(const std::string& node_list);
 
 }  // namespace ddp::internal

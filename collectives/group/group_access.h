@@ -7,7 +7,7 @@
 
 namespace ddp::internal {
 
-/// Access to a ProcessGroup for the rest of this library, which users do not have.
+/// Gives the rest of this library access to a ProcessGroup that users do not have.
 struct GroupAccess {
   /// The rank's number in the first group, by which messages name it.
   static int named(const ProcessGroup& group, int rank);

@@ -19,8 +19,8 @@
 namespace ddp::internal {
 namespace {
 
-/// How long a process that ends with an error waits for others that end, too, and may still need
-/// its data: for all of its groups together.
+/// How long a process that ends with an error waits, for all of its groups together, for ranks that
+/// end, too, and may still need its data.
 constexpr std::chrono::seconds kLastMoment{1};
 
 std::shared_ptr<FailureBroadcast> make_broadcast(const GroupContext& context,
@@ -78,7 +78,7 @@ void GroupMember::run(const Task& task) {
   calls->succeed(call);
 }
 
-/// A call that waits for no one is recorded when it has ended: there is nothing to watch.
+/// Records a call that waits for nobody when it has ended: there is nothing to watch.
 bool GroupMember::run_now(const Task& task) {
   try {
     if (!backend->run_now(task)) return false;
@@ -89,7 +89,7 @@ bool GroupMember::run_now(const Task& task) {
   return true;
 }
 
-/// The clock is read where nobody waits for it: before a receive, and after a send.
+/// Reads the clock where nobody waits for it: before a receive, and after a send.
 void GroupMember::run(const P2POp& op) {
   if (!op.buffer.on_device) {
     using Clock = std::chrono::steady_clock;
@@ -154,7 +154,7 @@ void GroupMember::give_up(const std::string& why) {
   try {
     agreed = propose_error(context, agreed);
   } catch (const Error&) {
-    // The store is lost: the others see connections end.
+    // The store is lost: the others notice that connections end.
   }
   calls->fail(to_error(context, "", agreed));
   backend->abort();

@@ -17,9 +17,9 @@
 
 namespace ddp::internal {
 
-/// This process as a rank of a group: what a ProcessGroup holds. A call goes through three objects:
-/// `make` checks the arguments and makes a Task, `calls` numbers it and has it recorded and
-/// watched, `backend` does it.
+/// This process as a rank of a group: the content of a ProcessGroup. A call goes through three
+/// objects: `make` checks the arguments and makes a Task, `calls` numbers it and has it recorded
+/// and watched, `backend` does it.
 struct GroupMember {
   const GroupContext context;
   const std::string backend_name;
@@ -27,10 +27,10 @@ struct GroupMember {
   const TaskMaker make;
   std::unique_ptr<Backend> backend;
   std::shared_ptr<GroupCalls> calls;
-  int subgroup_count = 0;                             ///< made of this group so far
+  int subgroup_count = 0;                             ///< groups made of this one so far
   int shrink_count = 0;                               ///< the same, by shrink()
-  const int exceptions = std::uncaught_exceptions();  ///< under way when this was made
-  const pid_t process = ::getpid();                   ///< that has joined
+  const int exceptions = std::uncaught_exceptions();  ///< those under way when this was made
+  const pid_t process = ::getpid();                   ///< the process that joined
 
   /// Connects the ranks unless they are `connected`. A subgroup passes the broadcast of its parent.
   GroupMember(GroupContext group, std::string chosen_backend,
@@ -40,7 +40,7 @@ struct GroupMember {
   /// For ranks that are connected already and are all in this process.
   GroupMember(GroupContext group, std::string chosen_backend, std::unique_ptr<Backend> connected);
 
-  /// Whether fork() has made this process since.
+  /// Whether this process is a fork of the one that joined.
   bool is_of_parent() const { return ::getpid() != process; }
 
   /// Does the task, or begins it. Throws ddp::Error.
@@ -48,22 +48,23 @@ struct GroupMember {
   void run(const P2POp& op);
   Work begin(const Task& task);
 
-  /// As ProcessGroup::set_timeout().
+  /// See ProcessGroup::set_timeout().
   void set_timeout(std::chrono::milliseconds timeout);
 
-  /// As ProcessGroup::allocate().
+  /// See ProcessGroup::allocate().
   std::shared_ptr<void> allocate(std::size_t bytes);
 
-  /// Breaks the group, for the reason `why`, and ends the calls under way.
+  /// Breaks the group, with `why` as the reason, and ends the calls under way.
   void abort(const std::string& why);
 
-  /// The same for the reason "rank N WHY", which ranks whose calls fail by that find in the store.
+  /// The same with "rank N WHY" as the reason, which other ranks read in the store if their calls
+  /// fail by it.
   void give_up(const std::string& why);
 
-  /// Waits for the other ranks in the background, and closes the connections then. After a failure,
-  /// or during an exception that was thrown since this was made, aborts instead; so it does a
-  /// second after the process began to exit with another code than 0. Nothing but the destructor
-  /// may be called afterwards.
+  /// Waits for the other ranks in the background, then closes the connections. After a failure, or
+  /// during an exception that was thrown since this was made, it aborts instead. It also aborts a
+  /// second after the process began to exit with another code than 0. Only the destructor may be
+  /// called afterwards.
   void leave();
 
  private:

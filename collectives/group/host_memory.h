@@ -6,7 +6,8 @@
 
 namespace ddp::internal {
 
-/// Zeros, aligned for vector instructions, which no other process reaches. Throws std::bad_alloc.
+/// Allocates zeros, aligned for vector instructions, that no other process reaches. Throws
+/// std::bad_alloc.
 std::shared_ptr<void> allocate_on_host(std::size_t bytes);
 
 }  // namespace ddp::internal

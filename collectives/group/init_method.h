@@ -17,7 +17,7 @@ struct InitMethod {
   std::optional<int> world_size;
 };
 
-/// Throws ddp::Error of kind usage that names what is wrong.
+/// Throws ddp::Error of kind usage that says what is wrong.
 InitMethod parse_init_method(const std::string& text);
 
 }  // namespace ddp::internal

@@ -12,7 +12,7 @@
 namespace ddp {
 namespace {
 
-/// The devices, checked; all of this process if the list is empty.
+/// Checks the devices, and returns them; all of this process if the list is empty.
 std::vector<int> check_devices(const std::vector<int>& devices) {
   internal::require_nccl();
   const std::vector<int> present = internal::list_gpus();

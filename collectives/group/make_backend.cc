@@ -14,7 +14,7 @@ namespace ddp::internal {
 std::string choose_backend(const std::string& wanted) {
   if (wanted.empty()) return can_use_nccl() ? "nccl" : "cpu";
   if (wanted == "nccl") require_nccl();
-  if (wanted == "gloo") return "cpu";  // as programs for torch.distributed name it
+  if (wanted == "gloo") return "cpu";  // the name that programs for torch.distributed use
   if (wanted == "cpu" || wanted == "mpi" || wanted == "nccl") return wanted;
   throw Error(ErrorKind::usage,
               "ddp: backend " + wanted + " is none of cpu (or gloo), mpi and nccl");

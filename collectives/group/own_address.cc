@@ -26,7 +26,7 @@ bool is_loopback(const std::string& address) {
   return address.starts_with("127.") || address == "::1";
 }
 
-/// Empty: it is none of IP.
+/// Returns an empty text if this is no IP address.
 std::string text_of(const sockaddr& address, socklen_t size) {
   std::array<char, NI_MAXHOST> text{};
   const bool is_known =
@@ -34,8 +34,8 @@ std::string text_of(const sockaddr& address, socklen_t size) {
   return is_known ? text.data() : "";
 }
 
-/// The address of this host's interface on the way to `other`, a numeric address or a name; empty:
-/// there is no way. Sends nothing to it.
+/// Returns the address of this host's interface on the way to `other`, a numeric address or a name;
+/// empty if there is no way. Sends nothing to it.
 std::string address_on_the_way_to(const std::string& other) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_DGRAM;
@@ -51,14 +51,15 @@ std::string address_on_the_way_to(const std::string& other) {
   return is_known ? text_of(*address, size) : "";
 }
 
-/// The address of the interface of this host's default route.
+/// Returns the address of the interface of this host's default route.
 std::string address_of_host() {
-  const std::string address = address_on_the_way_to("192.0.2.1");  // of no host (RFC 5737)
+  const std::string address =
+      address_on_the_way_to("192.0.2.1");  // an address of no host (RFC 5737)
   return address.empty() ? "127.0.0.1" : address;
 }
 
-/// Where the agent of this node carries the store's connections to the master, they come from the
-/// loopback interface: then the way to the master decides.
+/// If this node's agent carries the store's connections to the master, they come from the loopback
+/// interface. Then the way to the master decides.
 std::string address_towards(const TcpStore& store) {
   const std::string& own = store.local_address();
   const char* const master = std::getenv("DDPRUN_MASTER_ADDR");
@@ -67,7 +68,7 @@ std::string address_towards(const TcpStore& store) {
   return address.empty() ? own : address;
 }
 
-/// The address of this host by which the users of the store reach it.
+/// Returns the address of this host by which the users of the store reach it.
 std::string address_towards(const Store& store) {
   if (const auto* const tcp = dynamic_cast<const TcpStore*>(&store)) return address_towards(*tcp);
   if (const auto* const prefix = dynamic_cast<const PrefixStore*>(&store)) {
@@ -81,10 +82,10 @@ std::string address_towards(const Store& store) {
 struct Own {
   std::string interface;
   std::string address;
-  int rank = 0;  ///< the lower, the sooner it is taken
+  int rank = 0;  ///< the lowest is taken first
 };
 
-/// Those of IPv4 first, and those of one link, which may mean another host there, last.
+/// Ranks IPv4 first, and link-local addresses, which may mean another host there, last.
 int rank_of(const sockaddr& address) {
   if (address.sa_family == AF_INET) return 0;
   const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address);
@@ -118,7 +119,7 @@ std::vector<Own> list_addresses() {
                   (text.empty() ? "none" : text));
 }
 
-/// Of the first interface of the list that this host has: `towards`, if that is one of them.
+/// Returns an address of the first listed interface that this host has: `towards`, if it is one.
 std::string address_of(const std::string& wanted, const std::string& towards) {
   const std::vector<Own> all = list_addresses();
   std::istringstream names(wanted);

@@ -7,11 +7,11 @@
 
 namespace ddp::internal {
 
-/// The numeric address of this host at which other ranks reach this one: that of the interface that
-/// the variable GLOO_SOCKET_IFNAME names (the first of a list that this host has), as for PyTorch;
-/// else the one by which the users of the store reach this host. `backend`: as in Options. Throws
-/// ddp::Error of kind usage: there is no such interface, or it has no address; not for mpi, which
-/// needs none.
+/// Returns the numeric address at which other ranks reach this host. GLOO_SOCKET_IFNAME may name
+/// its interface (the first of a list that this host has), as for PyTorch. Else it is the address
+/// by which the users of the store reach this host. `backend`: as in Options; for mpi, which needs
+/// no address, the variable is ignored. Throws ddp::Error of kind usage if there is no such
+/// interface, or it has no address.
 std::string own_address(const Store& store, const std::string& backend);
 
 }  // namespace ddp::internal

@@ -22,8 +22,8 @@ void check_timeout(std::chrono::milliseconds timeout) {
               "ddp: the timeout must be more than 0, not " + internal::name_time(timeout));
 }
 
-/// In a process that fork() has made its threads are not there, and its connections are the
-/// parent's.
+/// Keeps a member in a process that fork() has made: its threads are not there, and its connections
+/// are the parent's.
 void keep(std::unique_ptr<internal::GroupMember> of_parent) {
   static auto* const all = new std::vector<std::unique_ptr<internal::GroupMember>>;
   all->push_back(std::move(of_parent));
@@ -246,7 +246,7 @@ ProcessGroup ProcessGroup::shrink(std::span<const int> excluded) {
   return ProcessGroup(internal::shrink(*member_, excluded));
 }
 
-/// `color` tells apart the subgroups that one call makes.
+/// `color` distinguishes the subgroups that one call makes.
 std::optional<ProcessGroup> ProcessGroup::make_subgroup(const std::vector<int>& members,
                                                         int color) {
   const std::string name = std::to_string(member_->subgroup_count++) + "/" + std::to_string(color);

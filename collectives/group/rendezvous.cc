@@ -20,7 +20,7 @@ namespace {
   throw Error(ErrorKind::usage, "ddp: " + what);
 }
 
-/// Those of the options or the init_method, else the launcher's.
+/// Returns rank and size of the options or of the init_method, else the launcher's.
 RankInfo find_rank(const Options& options, const InitMethod& method) {
   const auto rank = options.rank ? options.rank : method.rank;
   const auto size = options.world_size ? options.world_size : method.world_size;
@@ -36,8 +36,8 @@ RankInfo find_rank(const Options& options, const InitMethod& method) {
   return {*rank, *size};
 }
 
-/// The process opens a file once, for all of its groups, and closes it at exit: other ranks may
-/// still be in the first group when this one joins the next.
+/// Opens a file once for all groups of the process, until the process exits: other ranks may still
+/// be in the first group when this one joins the next.
 std::shared_ptr<Store> file_of_process(const std::string& path, int world_size,
                                        std::chrono::milliseconds timeout) {
   static std::mutex mutex;
@@ -51,8 +51,8 @@ std::shared_ptr<Store> file_of_process(const std::string& path, int world_size,
   return file;
 }
 
-/// The store of the method, which rank 0 serves if the launcher does not: sets rank_0_serves, and
-/// completes the prefix.
+/// Connects to the store of the method. If the launcher does not serve it, rank 0 does, and
+/// rank_0_serves is set. Completes the prefix.
 std::shared_ptr<Store> connect_store(GroupContext& context, const InitMethod& method) {
   if (method.scheme == InitMethod::Scheme::file) {
     return file_of_process(method.path, context.size, context.timeout);

@@ -8,9 +8,9 @@
 
 namespace ddp::internal {
 
-/// The context of the group that `options` describe: finds this process's rank and connects to the
-/// store, which it serves first where rank 0 has to. Does not wait for the other ranks. Without a
-/// store, address and prefix for a group of one rank. Throws ddp::Error.
+/// Finds this process's rank, connects to the store, and returns the context of the group that
+/// `options` describe. Serves the store first if rank 0 has to. Does not wait for the other ranks.
+/// A group of one rank has no store, address and prefix. Throws ddp::Error.
 GroupContext rendezvous(const Options& options, std::chrono::milliseconds timeout);
 
 }  // namespace ddp::internal

@@ -32,7 +32,7 @@ void check_excluded(const GroupContext& group, std::span<const int> excluded) {
   }
 }
 
-/// In ascending order.
+/// Returns the ranks that stay, in ascending order.
 std::vector<int> members_without(const GroupContext& group, std::span<const int> excluded) {
   std::vector<int> members;
   for (int rank = 0; rank < group.size; ++rank) {
@@ -41,7 +41,7 @@ std::vector<int> members_without(const GroupContext& group, std::span<const int>
   return members;
 }
 
-/// The same on all that stay, and no other group's: the n-th that is made so.
+/// Returns a context that is the same on all ranks that stay. The count tells it from other groups.
 GroupContext context_without(GroupMember& group, const std::vector<int>& excluded,
                              const std::vector<int>& members) {
   std::string name = "shrunk/" + std::to_string(group.shrink_count++) + "_without";
@@ -51,7 +51,7 @@ GroupContext context_without(GroupMember& group, const std::vector<int>& exclude
   return rest;
 }
 
-/// Whether it is on every rank of `rest`.
+/// Whether `own` is true on every rank of `rest`.
 bool is_true_on_all(const GroupContext& rest, const std::string& stem, bool own) {
   const auto key = [&](int rank) { return rest.prefix + stem + "/" + std::to_string(rank); };
   std::vector<std::string> keys;
@@ -63,7 +63,7 @@ bool is_true_on_all(const GroupContext& rest, const std::string& stem, bool own)
   return std::ranges::count(answers, "yes") == rest.size;
 }
 
-/// Null if the rest has to connect again.
+/// Returns null if the rest has to connect again.
 std::unique_ptr<Backend> shrink_backend(GroupMember& group, const GroupContext& rest,
                                         const std::vector<int>& excluded) {
   if (group.backend_name != "nccl" || excluded.empty() || rest.size == 1) return nullptr;
@@ -82,7 +82,7 @@ std::unique_ptr<GroupMember> shrink(GroupMember& group, std::span<const int> exc
       context_without(group, sorted, members_without(group.context, excluded));
   auto connected = shrink_backend(group, rest, sorted);
   group.give_up("went on in a smaller group");
-  group.calls->end_watch();  // or a late notice of its failure would break the new group, too
+  group.calls->end_watch();  // or a late notice of this failure would break the new group
   return std::make_unique<GroupMember>(rest, group.backend_name, nullptr, std::move(connected));
 }
 

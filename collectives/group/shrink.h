@@ -8,8 +8,8 @@
 
 namespace ddp::internal {
 
-/// This process as a rank of the group without the ranks `excluded`, as ProcessGroup::shrink().
-/// They take no part, so that the others find each other through the store alone. Gives up `group`.
+/// Makes this process a rank of the group without the ranks `excluded`, as ProcessGroup::shrink().
+/// They take no part, so the others find each other through the store alone. Gives up `group`.
 std::unique_ptr<GroupMember> shrink(GroupMember& group, std::span<const int> excluded);
 
 }  // namespace ddp::internal

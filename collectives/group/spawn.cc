@@ -43,8 +43,8 @@ using std::chrono::steady_clock;
   fail(ErrorKind::system, std::string(what) + ": " + std::strerror(errno));
 }
 
-/// A rank that lost another may report that before the other has ended or reported why. This is the
-/// time to wait for the cause; as a rule it comes within a millisecond.
+/// How long to wait for the cause if a rank has reported that it lost another: that one may not
+/// have ended or reported yet. Usually the cause comes within a millisecond.
 constexpr std::chrono::seconds kCauseLimit{1};
 
 /// "SIGSEGV".
@@ -61,10 +61,10 @@ struct Process {
   bool begun = false;  ///< came to its call of `fn`
 };
 
-/// The processes of one spawn. The destructor leaves none.
+/// The processes of one spawn. The destructor kills those that run.
 class Processes {
  public:
-  /// `number`: of this call of spawn in the process.
+  /// `number` counts the calls of spawn in this process.
   Processes(int nprocs, const std::function<void(int)>& fn, const SpawnOptions& options, int number)
       : options_(options), number_(number) {
     std::array<int, 2> ends{};
@@ -73,7 +73,7 @@ class Processes {
     Fd writing(ends[1]);
     ::fcntl(report_pipe_.get(), F_SETFL, O_NONBLOCK);
     internal::Listening store = internal::listen_on_loopback();
-    std::fflush(nullptr);  // or each process would print what is still buffered
+    std::fflush(nullptr);  // otherwise each process would print what is still buffered
     for (int rank = 0; rank < nprocs; ++rank) start(rank, nprocs, fn, store, writing.get());
     host_.emplace(std::move(store));
   }
@@ -89,7 +89,7 @@ class Processes {
   Processes(const Processes&) = delete;
   Processes& operator=(const Processes&) = delete;
 
-  /// Waits for all, and stops the others when one fails. Throws the failure.
+  /// Waits for all processes, and stops the others when one fails. Throws the failure.
   void wait() {
     while (running() > 0) {
       wait_for_news();
@@ -120,7 +120,7 @@ class Processes {
     if (pid < 0) fail_errno("fork");
     if (pid == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-      if (::getppid() != parent) ::_exit(1);  // it was too late for the signal
+      if (::getppid() != parent) ::_exit(1);  // the parent died before prctl()
       if (again) again->execute();
       store.socket.reset();
       report_pipe_.reset();
@@ -179,7 +179,7 @@ class Processes {
     const pid_t ended = ::waitpid(process.pid, &status, WNOHANG);
     if (ended == 0) return;
     process.running = false;
-    if (ended < 0) {  // the program ignores SIGCHLD, or waited for it itself
+    if (ended < 0) {  // the program ignores SIGCHLD, or waited for the process itself
       if (!failure_) fail_by(process, false, "ended, and another thread took its exit status");
       return;
     }
@@ -206,7 +206,7 @@ class Processes {
     failure_ = failed(process.rank, how);
   }
 
-  /// Whether a process may have ended by this signal because we sent it.
+  /// Whether a process may have ended by this signal because this spawn sent it.
   bool is_ours(int number) const {
     return stopping_ && (number == SIGTERM || (killed_ && number == SIGKILL));
   }
@@ -258,7 +258,7 @@ constexpr std::ptrdiff_t kOwnThreads = 1;
 
 void check_start(StartMethod method) {
   if (method == StartMethod::exec) {
-    // Its main() would not come to this call, which is within `fn`.
+    // A spawned process's main() would not come to this call, which is within `fn`.
     if (internal::is_spawned()) {
       fail(ErrorKind::usage, "a spawned process cannot spawn with StartMethod::exec");
     }

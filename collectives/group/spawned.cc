@@ -15,7 +15,7 @@
 namespace ddp::internal {
 namespace {
 
-/// "NUMBER:RANK:PIPE", in a process that runs the program again: of its call of spawn.
+/// Tells a process that runs the program again its part: "NUMBER OF SPAWN:RANK:PIPE".
 constexpr const char* kPartVariable = "DDP_SPAWN";
 
 bool spawned = false;
@@ -26,12 +26,12 @@ SpawnReport make_report(int rank, SpawnReport::Kind kind, std::string_view text)
   return report;
 }
 
-/// A parent that is gone reads nothing, and then this process ends anyway.
+/// If the parent is gone, nobody reads the report, and this process ends anyway.
 void send_report(const SpawnReport& report, int pipe) {
   [[maybe_unused]] const ssize_t written = ::write(pipe, &report, sizeof(report));
 }
 
-/// The exit code.
+/// Returns the exit code.
 int call_fn(int rank, const std::function<void(int)>& fn, int pipe) {
   using Kind = SpawnReport::Kind;
   try {
@@ -55,7 +55,7 @@ std::vector<std::string> own_command_line() {
   return words;
 }
 
-/// This process's variables, with `own` in the place of those of the same names.
+/// This process's variables; `own` replaces variables of the same names.
 std::vector<std::string> environment_with(
     const std::vector<std::pair<std::string, std::string>>& own) {
   std::vector<std::string> all;
@@ -134,7 +134,7 @@ std::optional<SpawnedPart> find_part(int spawn_number) {
   part.is_later = spawn_number < number;
   if (part.is_later) return part;
   ::fcntl(part.pipe, F_SETFD, FD_CLOEXEC);
-  ::unsetenv(kPartVariable);  // what `fn` starts is another matter
+  ::unsetenv(kPartVariable);  // programs that `fn` starts must not see it
   return part;
 }
 

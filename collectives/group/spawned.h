@@ -39,7 +39,7 @@ class ProgramAgain {
  public:
   ProgramAgain(int rank, int nprocs, std::uint16_t port, int spawn_number, int pipe);
 
-  /// In the process that is to run it; reports if that fails.
+  /// Runs the program in this process; reports if that fails.
   [[noreturn]] void execute();
 
  private:
@@ -51,14 +51,14 @@ class ProgramAgain {
   SpawnReport report_;
 };
 
-/// The part of a process that runs the program again, in its call of spawn of this number.
+/// The part of a process that runs the program again, in one of its calls of spawn.
 struct SpawnedPart {
   bool is_later = false;  ///< nothing: its part is a later call
   int rank = 0;
   int pipe = -1;
 };
 
-/// Nothing where this process was started otherwise, or has found its part.
+/// Returns nothing if this process was started otherwise, or has found its part.
 std::optional<SpawnedPart> find_part(int spawn_number);
 
 }  // namespace ddp::internal

@@ -14,7 +14,7 @@
 namespace ddp::internal {
 namespace {
 
-/// The same in all processes on one machine, and on no other machine.
+/// Returns a text that is the same in all processes on one machine, and on no other machine.
 std::string machine_id() {
   utsname names{};
   ::uname(&names);

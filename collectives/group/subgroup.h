@@ -11,21 +11,22 @@
 
 namespace ddp::internal {
 
-/// Which ranks of a group become a subgroup: `members[r]` is the rank in the group of rank r of the
-/// subgroup. All of these are collective calls of the group.
+/// The ranks of a group that become a subgroup: `members[r]`, a rank of the group, becomes rank r
+/// of the subgroup. All of these are collective calls of the group.
 
-/// `ranks`, which every rank must pass alike. Throws ddp::Error of kind usage (empty, twice the
-/// same rank, no such rank) or mismatch, which breaks the group.
+/// Returns `ranks`, which every rank must pass alike. Throws ddp::Error of kind usage (empty, twice
+/// the same rank, no such rank) or mismatch, which breaks the group.
 std::vector<int> check_members(GroupMember& group, std::span<const int> ranks);
 
-/// The ranks that pass the same color, sorted by key, then rank. Empty: `color` is below 0.
+/// Returns the ranks that pass the same color, sorted by key, then rank; none if `color` is below
+/// 0.
 std::vector<int> members_by_color(GroupMember& group, int color, int key);
 
-/// The ranks that run on this rank's machine, in ascending order.
+/// Returns the ranks that run on this rank's machine, in ascending order.
 std::vector<int> members_by_node(GroupMember& group);
 
-/// The context of a subgroup of the group of `parent`. `name` is the same on its members, and
-/// no other subgroup's of that group. Nothing on a rank that is no member.
+/// Returns the context of a subgroup of the group of `parent`; nothing on a rank that is no member.
+/// `name` is the same on its members, and differs from those of the group's other subgroups.
 std::optional<GroupContext> subgroup_context(const GroupContext& parent, const std::string& name,
                                              const std::vector<int>& members);
 

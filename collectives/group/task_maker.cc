@@ -13,14 +13,14 @@
 namespace ddp::internal {
 namespace {
 
-/// More elements than memory can hold; so sums of counts do not overflow.
+/// More elements than memory can hold, so sums of counts do not overflow.
 constexpr std::size_t kMaxCount = std::numeric_limits<std::ptrdiff_t>::max() / 8;
 
 std::vector<std::size_t> list(TaskMaker::Counts counts) {
   return {counts.begin(), counts.end()};
 }
 
-/// Such as that of a tensor that was never allocated.
+/// Such as the buffer of a tensor that was never allocated.
 bool lacks_memory(const ConstBuffer& buffer) {
   return buffer.data == nullptr && buffer.count > 0;
 }
@@ -250,8 +250,8 @@ Task TaskMaker::batch_send_recv(std::span<const P2POp> ops) const {
   return ops.empty() ? task : with_memory(std::move(task), {}, ops.front().buffer);
 }
 
-/// The task with the memory (host or device, and stream) of the buffers that this rank uses; a
-/// buffer that it does not use is empty.
+/// Adds the memory (host or device, and stream) of the buffers that this rank uses. A buffer that
+/// it does not use is empty.
 Task TaskMaker::with_memory(Task task, const ConstBuffer& in, const Buffer& out) const {
   check_size(task.operation, std::max(in.count, out.count));
   if (lacks_memory(in) || lacks_memory(out)) {
@@ -310,7 +310,7 @@ void TaskMaker::check_types(Operation operation, const ConstBuffer& in, const Bu
          describe_type(out) + ": in and out must be of one type");
 }
 
-/// The data that a call moves: the bytes of structs, else the elements themselves.
+/// What a call moves: the bytes of structs, else the elements themselves.
 Parts TaskMaker::moved_parts(Operation operation, const ConstBuffer& buffer,
                              std::size_t count) const {
   if (buffer.type != DataType::opaque) return {buffer.type, 1};
@@ -337,7 +337,7 @@ void TaskMaker::check_count(Operation operation, const char* which, std::size_t 
          which + ", which has " + std::to_string(count));
 }
 
-/// As a rule such a count is a negative difference that wrapped around.
+/// Usually such a count is a negative difference that wrapped around.
 void TaskMaker::check_size(Operation operation, std::size_t count) const {
   if (count <= kMaxCount) return;
   refuse(std::string(name(operation)) + " of " + std::to_string(count) +

@@ -11,9 +11,9 @@
 
 namespace ddp::internal {
 
-/// Checks the arguments of the calls of one rank, and makes tasks of them. Throws ddp::Error of
-/// kind usage: for a root that is no rank, types that differ or do not have the operation, counts
-/// that do not match, one buffer in host memory and the other on a device.
+/// Checks the arguments of one rank's calls, and makes tasks of them. Throws ddp::Error of kind
+/// usage: for a root that is no rank, types that differ or do not have the operation, counts that
+/// do not match, one buffer in host memory and the other on a device.
 class TaskMaker {
  public:
   using Counts = std::span<const std::size_t>;
@@ -36,7 +36,7 @@ class TaskMaker {
   Task all_to_all_v(const ConstBuffer& in, Counts send_counts, const Buffer& out,
                     Counts recv_counts) const;
 
-  /// Of one message, by itself or as a task.
+  /// A message, by itself or as a task.
   Transfer message(const P2POp& op) const;
   Task send(const ConstBuffer& data, int to, int tag) const;
   Task recv(const Buffer& data, int from, int tag) const;

@@ -13,7 +13,7 @@
 namespace ddp {
 namespace {
 
-/// The error of the call, or of what follows it.
+/// Returns the error of the call, or of `next`, which it calls after the call.
 std::optional<Error> follow(internal::AsyncCall& call, const std::function<void()>& next) {
   try {
     while (!call.completes_until(std::chrono::steady_clock::now() + std::chrono::hours(1)))
@@ -61,8 +61,7 @@ Work Work::then(std::function<void()> next) const {
     const auto error = follow(*call, next);
     next = nullptr;  // a waiting thread finds nothing left of it
     if (!error) return both->succeed();
-    // Of a call that the end of the process cuts short: not for the program, which goes on until
-    // then.
+    // The end of the process cuts this call short, so its error is not for the program.
     if (internal::ends_from_background()) return both->abandon();
     both->fail(*error);
   };
