@@ -20,7 +20,7 @@ constexpr std::chrono::milliseconds kSlice = std::chrono::seconds(1);
 
 using Clock = std::chrono::steady_clock;
 
-/// The keys of a meeting of all ranks: one for each, and what rank 0 tells the others.
+/// The keys of a meeting of all ranks: one for each rank, and rank 0's verdict for the others.
 struct Meeting {
   Meeting(const GroupContext& context, const std::string& stem)
       : about(context.prefix + stem + "/") {}
@@ -78,7 +78,7 @@ bool are_set_in_time(const GroupContext& context, const std::vector<std::string>
   return true;
 }
 
-/// Whether rank 0 has all, or has told this rank. One that meets rank 0 waits for it first.
+/// Whether rank 0 has all, or has notified this rank. With meet_rank_0, waits for rank 0 first.
 bool is_done_in_time(const GroupContext& context, const Meeting& meeting,
                      const WhileWaiting& waiting) {
   const auto deadline = Clock::now() + context.timeout;
@@ -97,7 +97,7 @@ bool is_done_in_time(const GroupContext& context, const Meeting& meeting,
   return are_set({meeting.verdict()});
 }
 
-/// If none is missing any more rank 0 has ended, or the last rank came too late.
+/// If no rank is missing any more, rank 0 has ended, or the last rank came too late.
 AgreedError have_not_joined(const GroupContext& context, const Meeting& meeting) {
   const std::vector<int> missing = missing_ranks(context, meeting);
   const std::string limit = name_time(context.timeout) + " (" + context.store->name() + ")";
@@ -158,8 +158,8 @@ Error agree_on(GroupContext& context, const std::string& where, ErrorKind kind,
                          time);
     return to_error(context, where, propose_error(context, mine));
   } catch (const Error& error) {
-    // Without the store there is only what this rank saw. The peer may be gone because rank 0,
-    // which served the store, is.
+    // Without the store there is only what this rank saw. If rank 0 served the store and is gone,
+    // the peer may be gone because of that.
     if (kind == ErrorKind::peer_lost && store_died_with_rank_0(context, error)) {
       return {kind, "ddp: " + mine.sentence + " (and the store with rank 0, which served it)"};
     }

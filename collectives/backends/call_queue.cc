@@ -45,8 +45,8 @@ std::shared_ptr<AsyncCall> CallQueue::begin(const Task& task) {
   return completion;
 }
 
-/// With mutex_ locked: starts the thread unless it runs. False: there is none to be had; the other
-/// ranks wait for the call all the same.
+/// Starts the thread unless it runs; mutex_ is locked. Returns false if none can be started; the
+/// other ranks wait for the call all the same.
 bool CallQueue::has_thread() {
   if (thread_.joinable()) return true;
   try {
@@ -71,14 +71,14 @@ void CallQueue::run_queued() {
   }
 }
 
-/// With mutex_ locked, kQueued set, and no thread in work_.
+/// Takes the turn; mutex_ is locked, kQueued set, and no thread is in work_.
 void CallQueue::take_turn() {
   const bool is_last = calls_.empty() && in_place_ == 0 && !stopping_;
   state_ = is_last ? kBusy : kBusy | kQueued;
 }
 
-/// By the thread that has set kBusy. Who has the next turn finds this call completed; who waits for
-/// it is woken when the turn is free.
+/// Called by the thread that has set kBusy. The thread with the next turn finds this call
+/// completed. A thread that waits for the call is woken when the turn is free.
 void CallQueue::do_call(const Call& call) {
   call.completion->start();
   const auto error = attempt(call.task);
@@ -87,7 +87,7 @@ void CallQueue::do_call(const Call& call) {
   call.completion->wake();
 }
 
-/// The error of `work_`, or the one that made the queue fail before.
+/// Returns the error of `work_`, or the one that made the queue fail before.
 std::optional<Error> CallQueue::attempt(const Task& task) {
   if (failure_) return failure_;  // no lock: only a thread that was busy writes it
   try {

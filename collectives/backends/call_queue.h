@@ -15,12 +15,12 @@
 
 namespace ddp::internal {
 
-/// Makes asynchronous calls of blocking ones. Calls are done one at a time, in the order in which
-/// they come. Those of begin() are done in a thread of the queue, which the first of them starts
-/// (in the caller's if no thread is to be had). Those of run() are done in the caller's thread if
-/// no other call is before them, so that short calls do not pay for a switch between threads.
+/// Makes asynchronous calls of blocking ones. Does calls one at a time, in the order in which they
+/// come. Calls of begin() run in a thread of the queue, which the first of them starts (in the
+/// caller's thread if none can be started). Calls of run() run in the caller's thread if no other
+/// call is before them, so that short calls do not pay for a switch between threads.
 ///
-/// After the first failure every later call, begun already or not, fails with the same error.
+/// After the first failure every later call fails with the same error, also calls begun before it.
 ///
 /// Thread: any, several at once.
 class CallQueue {
@@ -35,7 +35,7 @@ class CallQueue {
 
   void run(const Task& task);
 
-  /// Does the task in the caller's thread, if no other call is before it and `is_ready()`, which is
+  /// Does the task in the caller's thread if no other call is before it and `is_ready()`, which is
   /// asked in the task's turn; else returns false.
   template <class IsReady>
   bool run_if(const IsReady& is_ready, const Task& task) {
@@ -49,8 +49,8 @@ class CallQueue {
   std::shared_ptr<AsyncCall> begin(const Task& task);
 
  private:
-  /// Of state_: a thread is in work_; calls were begun that wait for it, or the queue ends. A call
-  /// of run() that meets neither takes no lock.
+  /// Bits of state_. kBusy: a thread is in work_. kQueued: calls wait that were begun, or the queue
+  /// ends. If neither is set, run() takes no lock.
   static constexpr unsigned kBusy = 1;
   static constexpr unsigned kQueued = 2;
 
@@ -68,7 +68,7 @@ class CallQueue {
 
   const std::function<void(const Task& task)> work_;
   std::atomic<unsigned> state_ = 0;
-  std::mutex mutex_;  // of what follows; failure_ is read by the busy thread, too
+  std::mutex mutex_;  // protects what follows; the busy thread, too, reads failure_
   std::condition_variable changed_;
   std::deque<Call> calls_;
   int in_place_ = 0;  // threads in begin() that wait to do their call themselves

@@ -9,8 +9,8 @@
 
 namespace ddp::internal {
 
-/// The description of a task that all ranks take part in, which they compare, and name in errors.
-/// `number` counts the group's calls from 1.
+/// Describes a task that all ranks take part in. Ranks compare the description, and name it in
+/// errors. `number` counts the group's calls from 1.
 inline Call collective_call(const GroupContext& context, const Task& task, std::uint64_t number) {
   return {.number = number,
           .count = is_unequal(task.operation) ? 0 : task.count,

@@ -12,26 +12,26 @@
 
 namespace ddp::internal {
 
-/// Where a group meets.
+/// A rank's place in a group, and where the group meets.
 struct GroupContext {
   int rank = 0;
   int size = 1;
   std::shared_ptr<Store> store;  ///< none when the group has one rank
-  std::string address;           ///< of this host, numeric: where the other ranks reach this one
+  std::string address;           ///< of this host, numeric; the other ranks reach this one there
   std::string prefix;            ///< of this group's keys, ends with '/'
   std::chrono::milliseconds timeout;
-  bool rank_0_serves = false;      ///< the store ends with rank 0 of the whole
-  std::vector<int> whole = {};     ///< by rank, its rank in the group this one is a part of, if any
-  std::string backend = {};        ///< its name, which all ranks must have alike
+  bool rank_0_serves = false;   ///< the store ends with rank 0 of the whole group
+  std::vector<int> whole = {};  ///< by rank, its rank in the group that this is a part of, if any
+  std::string backend = {};     ///< its name, the same on all ranks
   std::optional<int> device = {};  ///< the GPU, if Options::device names it
   NcclOptions nccl = {};
 
-  /// How messages name a rank: by its number in the whole.
+  /// The number by which messages name a rank: its number in the whole group.
   int named(int of) const { return whole.empty() ? of : whole[static_cast<std::size_t>(of)]; }
 };
 
-/// The context of some of its ranks, this one among them. They get new numbers, and are
-/// named as before.
+/// The context of some ranks of the group, this one among them. They get new numbers, and keep
+/// their names in messages.
 inline GroupContext context_of_part(const GroupContext& context, const std::vector<int>& ranks) {
   GroupContext part = context;
   part.whole.clear();

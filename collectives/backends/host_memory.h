@@ -9,7 +9,7 @@
 
 namespace ddp::internal {
 
-/// Backend::check() of a backend that reaches host memory only; `rank` is as messages name it.
+/// Backend::check() of a backend that reaches host memory only. Messages name this rank `rank`.
 inline void check_in_host_memory(const Task& task, std::string_view backend, int rank) {
   if (!task.on_device) return;
   throw Error(ErrorKind::usage,

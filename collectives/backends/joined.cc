@@ -55,7 +55,7 @@ std::vector<std::string> joined_lines(const GroupContext& context, const std::ve
   return lines;
 }
 
-/// The default backend depends on what a host has, so ranks may come to different ones.
+/// The default backend depends on what a host has, so it may differ between ranks.
 std::optional<AgreedError> judge_joined(const std::vector<std::string>& lines) {
   if (auto other = difference(lines, version_of, "the version of ddp",
                               "install the same on all hosts, and build the program with it")) {

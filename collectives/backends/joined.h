@@ -10,15 +10,15 @@
 
 namespace ddp::internal {
 
-/// Publishes that this rank joins: "OWN PROCESS BACKEND/VERSION". `own` is for its backend. Throws
-/// ddp::Error.
+/// Publishes that this rank joins: "OWN PROCESS BACKEND/VERSION". `own` is text of the backend.
+/// Throws ddp::Error.
 void publish_joined(const GroupContext& context, const std::string& own);
 
 /// Reads the lines that these ranks published, in their order. Throws ddp::Error.
 std::vector<std::string> joined_lines(const GroupContext& context, const std::vector<int>& ranks);
 
-/// Whether ranks with these lines, by rank, have the same backend and version of this library:
-/// the error of all of them otherwise.
+/// Checks that ranks with these lines, by rank, have the same backend and version of this library.
+/// Returns the error for all of them if not.
 std::optional<AgreedError> judge_joined(const std::vector<std::string>& lines);
 
 }  // namespace ddp::internal

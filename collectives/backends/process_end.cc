@@ -17,7 +17,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// "KERNEL/pid:[4026531836]/"; empty: not known.
+/// Returns "KERNEL/pid:[4026531836]/"; empty if it is not known.
 std::string pid_namespace() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string kernel;

@@ -9,8 +9,9 @@ namespace ddp::internal {
 /// The name of this process for wait_for_end(), without spaces: its kernel, pid namespace and pid.
 std::string process_name();
 
-/// Returns when the process of this name has ended, after `limit` at the latest. Returns at once if
-/// it is this one, or in another pid namespace, as on another host: there is nothing to wait for.
+/// Returns when the process of this name has ended, after `limit` at the latest. Returns at once
+/// for this process and for a process in another pid namespace, as on another host: it cannot be
+/// watched.
 void wait_for_end(const std::string& process, std::chrono::milliseconds limit);
 
 }  // namespace ddp::internal

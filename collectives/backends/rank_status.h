@@ -8,8 +8,8 @@
 
 namespace ddp::internal {
 
-/// Where the store has the status of a rank, for the others to read when a call fails. It completes
-/// the sentence "rank 3 is ...": "at #12 barrier".
+/// The key of a rank's status, which the others read when a call fails. The status completes the
+/// sentence "rank 3 is ...": "at #12 barrier".
 inline std::string status_key(const GroupContext& context, int rank) {
   return context.prefix + "statuses/" + std::to_string(rank);
 }
@@ -24,7 +24,7 @@ inline std::string status_at(const Call& call) {
   return "at " + describe(call);
 }
 
-/// The status of a rank that has none, or cannot tell it.
+/// The status of a rank that has none or cannot report it.
 inline constexpr const char* kNotAnswering = "not answering";
 
 }  // namespace ddp::internal

@@ -32,9 +32,10 @@
 namespace ddp::internal {
 namespace {
 
-/// Of a rank that leaves, in the call of this number: one that sent in a call, and did not wait for
-/// the others, may learn only now that they made another one, or had left, and has no call left
-/// that could throw it. (That others still make calls when it leaves is their error.)
+/// Prints an error that this rank learns only when it leaves, in the call of this number. It sent
+/// in a call without waiting for the others; now it learns that they made another call, or had
+/// left, and it has no call left that could throw that. (If others still make calls when it leaves,
+/// that is their error.)
 void print_late_mismatch(const Error& error, std::uint64_t number) {
   const std::string end = name(Operation::leave);
   const std::string own_end = describe({.number = number, .operation = Operation::leave});
@@ -43,14 +44,14 @@ void print_late_mismatch(const Error& error, std::uint64_t number) {
       sentence.find(own_end + ": ");  // "rank 0 failed in #7 leaving the group: rank 1 "
   if (own != sentence.npos) sentence.remove_prefix(own + own_end.size());
   const auto names = [&](const std::string& call) { return sentence.find(call) != sentence.npos; };
-  // A message names the end of its group without a number.
+  // Messages name the end of their group without a number.
   if (error.kind() != ErrorKind::mismatch || names(own_end) || names(" at " + end)) return;
   std::fprintf(stderr, "%s\n", error.what());
 }
 
-/// Collectives go through memory where ranks share it, else through the mesh. They go through a
-/// queue, messages beside it. A failure of either fails both: it is agreed
-/// on by all ranks first, and only then are the connections shut down.
+/// Collectives go through memory if ranks share it, else through the mesh. They go through a queue,
+/// messages beside it. A failure of either fails both: all ranks agree on it first, and only then
+/// are the connections shut down.
 class CpuBackend : public Backend {
  public:
   /// Connects the ranks at once, or in the first collective call.
@@ -81,10 +82,10 @@ class CpuBackend : public Backend {
   std::optional<Error> failure();
 
   GroupContext context_;
-  // Made early: there may be no memory left for it when the group is aborted.
+  // Made early: when the group is aborted, there may be no memory left for it.
   const Error aborted_ = own_error(context_, ErrorKind::system, " aborted the group");
   std::unique_ptr<CpuListeners> listeners_;
-  std::mutex mutex_;  // of failure_, and of the pointers mesh_ and nodes_
+  std::mutex mutex_;  // protects failure_, and the pointers mesh_ and nodes_
   std::optional<Error> failure_;
   std::atomic<bool> has_failed_ = false;  // failure_ is set
   std::unique_ptr<CpuMesh> mesh_;         // null after a failure
@@ -123,7 +124,7 @@ void CpuBackend::accept_connections() {
       });
 }
 
-/// Ranks that may share memory, which takes connections between some of all.
+/// Connects some ranks, then shares memory among those that may.
 void CpuBackend::connect(std::optional<std::chrono::steady_clock::time_point> deadline) {
   constexpr const char* kConnecting = "while connecting";
   try {
@@ -136,7 +137,7 @@ void CpuBackend::connect(std::optional<std::chrono::steady_clock::time_point> de
     // Messages within the node go through its memory, too.
     if (auto rings = nodes->rings()) messages_->use_rings(std::move(*rings));
     const std::lock_guard lock(mutex_);
-    if (failure_) throw Error(*failure_);  // it could not stop this memory yet
+    if (failure_) throw Error(*failure_);  // nobody could stop this memory yet
     nodes_ = std::move(nodes);
   } catch (const PeerLost& lost) {
     throw agree_on_loss(context_, kConnecting, lost.rank, lost.reason);
@@ -198,7 +199,8 @@ void CpuBackend::fail_collectives(const Error& error) noexcept {
   if (mesh_) mesh_->abort();
 }
 
-/// Of a rank that leaves: it sent in a call, and did not wait for one that has died since.
+/// Prints the loss of a rank that had not taken this rank's data: this rank did not wait for it,
+/// and leaves now.
 void CpuBackend::print_untaken() {
   const auto error = failure();
   if (!error || error->kind() != ErrorKind::peer_lost) return;
@@ -216,12 +218,13 @@ std::optional<Error> CpuBackend::failure() {
 void CpuBackend::perform(const Task& task) {
   const auto error = has_failed_ ? failure() : std::nullopt;  // seldom: no lock before each call
   if (error) throw Error(*error);
-  // A barrier: else the end of our connections could overtake data that another rank waits for.
+  // A barrier: otherwise the end of our connections could overtake data that another rank waits
+  // for.
   if (task.operation == Operation::leave && !collectives_) return messages_->wait_for_others();
   run_collective(task, collective_call(context_, task, ++calls_));
 }
 
-/// The watchdog sees to the time that connecting takes, as to that of the call.
+/// The watchdog watches the time of connecting, too.
 void CpuBackend::do_collective(const Task& task, const Call& call) {
   if (nodes_ && nodes_->are_on_one_node()) return do_connected(task, call);
   if (!nodes_) connect(std::nullopt);
@@ -233,7 +236,7 @@ void CpuBackend::do_connected(const Task& task, const Call& call) {
   allocated_ = nodes_->allocate(task, call);
 }
 
-/// A failure is agreed on by all ranks and fails the group.
+/// If the call fails, all ranks agree on the failure, and it fails the group.
 void CpuBackend::run_collective(const Task& task, const Call& call) {
   try {
     return do_collective(task, call);
@@ -245,7 +248,7 @@ void CpuBackend::run_collective(const Task& task, const Call& call) {
                          "its connection ended"));
     }
   } catch (const PeerLost& lost) {
-    // If there is a failure already, abort() or the messages closed the connections because of it.
+    // If there is a failure already, it made abort() or the messages close the connections.
     if (!failure()) fail(agree_on_loss(context_, "in " + describe(call), lost.rank, lost.reason));
   } catch (const std::bad_alloc&) {
     if (!failure()) {

@@ -8,13 +8,13 @@
 
 namespace ddp::internal {
 
-/// Backend cpu. Returns when the ranks that can share memory do; every rank has joined then. Throws
-/// ddp::Error.
+/// Makes backend cpu. Returns when every rank has joined and the ranks that can share memory do.
+/// Throws ddp::Error.
 std::unique_ptr<Backend> make_cpu_backend(GroupContext context);
 
-/// The same, but the ranks are connected in the first collective call; messages connect those that
-/// they are between. For a group that may make no such call: n * n connections are many. Returns
-/// when every rank has joined.
+/// The same, but the first collective call connects the ranks, and a message connects its two. For
+/// a group that may make no collective call: n * n connections are many. Returns when every rank
+/// has joined.
 std::unique_ptr<Backend> make_lazy_cpu_backend(GroupContext context);
 
 }  // namespace ddp::internal

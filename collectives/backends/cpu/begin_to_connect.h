@@ -7,11 +7,11 @@
 
 namespace ddp::internal {
 
-/// A socket that connects in the background; empty, with errno, if that has failed already. Throws
-/// std::system_error if there is no socket.
+/// Returns a socket that connects in the background; empty, with errno, if that has failed already.
+/// Throws std::system_error if no socket can be made.
 ddprun::Fd begin_to_connect(const boost::asio::ip::tcp::endpoint& to);
 
-/// Why it could not, or ended later; 0: the other side ended it.
+/// Returns why it did not connect, or ended later; 0 if the other side ended it.
 int error_of_socket(int socket);
 
 }  // namespace ddp::internal

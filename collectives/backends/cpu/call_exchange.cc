@@ -54,7 +54,7 @@ CpuMesh::Sending CpuCallExchange::to(int rank, const Call& call, const ExchangeP
                     std::span(payload.data, payload.bytes)}};
 }
 
-/// The header first, which says how much data follows; of that at most so many bytes.
+/// Receives the header, which says how much data follows; then at most `most` bytes of data.
 CpuMesh::Receiving CpuCallExchange::from(int rank, std::size_t most) {
   Peer& peer = this->peer(rank);
   peer.most = most;

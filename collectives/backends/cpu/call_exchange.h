@@ -13,34 +13,33 @@
 
 namespace ddp::internal {
 
-/// Data that this rank sends another with its call.
+/// The data that this rank sends another with its call.
 struct ExchangePayload {
   const char* data = nullptr;  ///< data that is small enough to go with the call
   std::size_t bytes = 0;       ///< of `data`; at most CpuCallExchange::kLimit
-  std::uint64_t sends = 0;     ///< elements that this rank sends the other in all, now or later
+  std::uint64_t sends = 0;     ///< elements that this rank sends the other in total, now or later
   std::uint64_t expects = 0;   ///< elements that this rank expects from the other
 };
 
 /// One step in which every rank of a part sends every other the call that it makes, and a little
-/// data. A rank that takes part in a call with a larger part than another does sees that one's
-/// call.
+/// data. If another rank is in a call with a smaller part, a rank sees that call.
 class CpuCallExchange {
  public:
-  /// The most data for another rank, in bytes.
+  /// The most bytes of data for another rank.
   static constexpr std::size_t kLimit = 64 << 10;
   static constexpr bool takes(std::size_t bytes) { return bytes <= kLimit; }
 
   explicit CpuCallExchange(CpuMesh& mesh);
 
-  /// Sends every other rank of the part `call` and its payload (by index; ours is not used) and
-  /// waits for theirs. Returns the index of the first whose call or counts do not fit ours; nullopt
-  /// if all do. Throws what CpuMesh::move() throws.
+  /// Sends every other rank of the part `call` and its payload (by index; this rank's is not used),
+  /// and waits for theirs. Returns the index of the first rank whose call or counts do not fit;
+  /// nullopt if all do. Throws what CpuMesh::move() throws.
   std::optional<int> run(const CpuPart& part, const Call& call,
                          const std::vector<ExchangePayload>& payloads);
 
   /// The same without payloads, in log2(n) steps of the dissemination algorithm (Hensgen, Finkel,
-  /// Manber: Two Algorithms for Barrier Synchronization, 1988): it ends when all ranks have made
-  /// the call. A rank whose call differs is found by those that it would meet.
+  /// Manber: Two Algorithms for Barrier Synchronization, 1988). It ends when all ranks have made
+  /// the call. The ranks that a rank with another call would meet find the difference.
   std::optional<int> run_in_steps(const CpuPart& part, const Call& call);
 
   /// The data that another rank sent in the last run().
@@ -54,7 +53,7 @@ class CpuCallExchange {
     Call call;
     std::uint64_t sends = 0;
     std::uint64_t expects = 0;
-    std::uint64_t bytes = 0;  // of data, which follow
+    std::uint64_t bytes = 0;  // of data, which follows
   };
   struct Peer {
     Header ours;

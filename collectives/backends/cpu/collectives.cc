@@ -16,7 +16,7 @@
 namespace ddp::internal {
 namespace {
 
-/// Up to here a rank sends to each other at once what would take log2(n) steps.
+/// Up to this size a rank sends to each other at once, instead of in log2(n) steps.
 constexpr int kFew = 8;
 
 bool is_many(const CpuPart& part) {
@@ -47,7 +47,7 @@ void CpuCollectives::broadcast(const Task& task, const Call& call) {
   pairwise_.broadcast(whole_, static_cast<char*>(task.out), bytes, task.root);
 }
 
-/// Every block is sent directly from the rank that has it to the one that gets it.
+/// Sends every block directly from the rank that has it to the one that gets it.
 void CpuCollectives::move(const Task& task, const Call& call) {
   Task copied = task;
   const bool swaps =
@@ -63,7 +63,7 @@ void CpuCollectives::move(const Task& task, const Call& call) {
       !is_unequal(task.operation) && !CpuCallExchange::takes(task.count * size_of(task.type));
   is_long ? agree(whole_, call) : exchange_call(whole_, call);
   if (swaps && task.in == task.out) {
-    // In place: received data must not overwrite what is yet to be sent.
+    // In place: received data must not overwrite data that is yet to be sent.
     const Blocks all(task.send_counts, task.count, context_.size);
     const char* const in = static_cast<const char*>(task.in);
     scratch_.assign(in, in + all.total() * route.width());
@@ -87,11 +87,11 @@ void CpuCollectives::move(const Task& task, const Call& call) {
       });
 }
 
-/// Small data is sent whole to every rank that gets the result, and combined there. Of large data
-/// each rank combines one share, and the shares are collected afterwards: Rabenseifner's
-/// algorithm (Thakur, Rabenseifner, Gropp 2005, 3.4 and 3.5), whose 2 (n-1)/n times the data for
-/// all_reduce is the least that can be (Patarasuk, Yuan: Bandwidth Optimal All-reduce Algorithms
-/// for Clusters of Workstations, 2009).
+/// Sends small data whole to every rank that gets the result; each combines it. With large data
+/// each rank combines one share, and the shares are collected afterwards: Rabenseifner's algorithm
+/// (Thakur, Rabenseifner, Gropp 2005, 3.4 and 3.5). Its 2 (n-1)/n times the data for all_reduce is
+/// the least possible (Patarasuk, Yuan: Bandwidth Optimal All-reduce Algorithms for Clusters of
+/// Workstations, 2009).
 void CpuCollectives::reduce(const Task& task, const Call& call) {
   const std::size_t width = size_of(task.type);
   const bool scatters =
@@ -166,7 +166,7 @@ void CpuCollectives::agree(const CpuPart& part, const Call& call) {
   exchange_call(part, call);
 }
 
-/// Whether the task is one for trees: alike on all ranks.
+/// True if trees are used; the same on all ranks.
 bool CpuCollectives::run_in_trees(const Task& task, const Call& call) {
   const std::size_t bytes = task.count * size_of(task.type);
   if (!CpuCallExchange::takes(bytes)) return false;
@@ -264,7 +264,7 @@ void CpuCollectives::exchange_call(const CpuPart& part, const Call& call) {
   check(call, payload(*index), part.at(*index));
 }
 
-/// Throws what differs between the calls of this rank and another.
+/// Throws the difference between the calls of this rank and another.
 void CpuCollectives::check(const Call& call, const ExchangePayload& ours, int other) {
   const Announced theirs = {exchange_.call_of(other), exchange_.sends_of(other),
                             exchange_.expects_of(other)};

@@ -20,11 +20,11 @@ namespace ddp::internal {
 /// Does collective tasks over the mesh.
 ///
 /// Every call begins with a CpuCallExchange, in which each rank sends every other the call that it
-/// makes. Small data goes with that exchange, which then is all of the call. Large data
-/// follows with CpuPairwiseExchange, once the calls are known to agree.
+/// makes. Small data is sent with that exchange, which then is the whole call. Large data follows
+/// with CpuPairwiseExchange, once the calls are known to agree.
 ///
-/// That is the fastest for a few ranks. Of more than eight each exchanges calls, and little data of
-/// calls that have the same for all, with log2(n) others instead.
+/// That is the fastest way for a few ranks. With more than eight, each rank exchanges calls with
+/// log2(n) others instead, and also little data of calls that have the same for all.
 ///
 /// Thread: one at a time.
 class CpuCollectives {
@@ -32,12 +32,12 @@ class CpuCollectives {
   CpuCollectives(GroupContext& context, CpuMesh& mesh);
 
   /// Returns when this rank's part is done. Throws ddp::Error, the agreed error, if the ranks'
-  /// calls differ; and what CpuMesh::move() throws. Must not be used after either.
+  /// calls differ; and what CpuMesh::move() throws. After a throw, this object must not be used.
   void run(const Task& task, const Call& call);
 
-  /// By rank, what each has, all of which call this. In a tree, in which a rank deals with its
-  /// partners() alone: in all that takes two messages a rank, however many there are. Throws what
-  /// CpuMesh::move() throws.
+  /// Returns `mine` of all ranks, by rank; all ranks call it. Uses a tree, in which a rank deals
+  /// with its partners() alone: two messages a rank in total, however many ranks there are. Throws
+  /// what CpuMesh::move() throws.
   template <class T>
   std::vector<T> all_gather(const T& mine) {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -50,27 +50,27 @@ class CpuCollectives {
   }
   std::vector<int> partners() const { return CpuTrees::neighbours(context_.rank, context_.size); }
 
-  /// With the data of a call that the ranks of `part` alone make, at most CpuCallExchange::kLimit
-  /// bytes of it. Throws as run().
+  /// Broadcasts within a call that only the ranks of `part` make, at most CpuCallExchange::kLimit
+  /// bytes. Throws as run().
   void broadcast_little(const CpuPart& part, const Call& call, char* data, std::size_t bytes,
                         int root);
-  /// `sums` is an all_reduce, or a reduce to the rank with the index `root`, whose sums have the
-  /// type of its elements.
+  /// Reduces: `sums` is an all_reduce, or a reduce to the rank with the index `root`; its sums have
+  /// the type of its elements.
   void reduce_little(const CpuPart& part, const Call& call, const Task& sums);
-  /// `out` has a block of so many bytes for each, with this rank's already in its place.
+  /// Gathers to all: `out` has a block of `bytes` for each rank, with this rank's already in place.
   void all_gather_little(const CpuPart& part, const Call& call, char* out, std::size_t bytes);
-  /// Each gets its share of the elements of `sums`, a share by index.
+  /// Gives each rank its share of the elements of `sums`; shares are by index.
   void reduce_scatter_little(const CpuPart& part, const Call& call, const Task& sums,
                              const std::vector<Share>& shares);
 
-  /// For a call that goes on in parts: exchanges it among the ranks of `part` alone, as
-  /// run() begins with. Throws as run().
+  /// Compares a call that continues in parts, among the ranks of `part` alone, as run() does first.
+  /// Throws as run().
   void agree(const CpuPart& part, const Call& call);
-  /// The same among all ranks, and how many elements each sends each other, `sends` and `expects`
-  /// by rank: what a call does not say whose counts may differ.
+  /// The same among all ranks. If counts may differ, a call does not say them: also compares the
+  /// elements that each rank sends each other, `sends` and `expects` by rank.
   void agree_on_counts(const Call& call, const std::function<std::size_t(int other)>& sends,
                        const std::function<std::size_t(int other)>& expects);
-  /// They move data after an agree().
+  /// These move data after an agree().
   CpuPairwiseExchange& pairwise() { return pairwise_; }
   CpuReduce& reduction() { return reduce_; }
 
@@ -92,7 +92,7 @@ class CpuCollectives {
   CpuPairwiseExchange pairwise_;
   CpuReduce reduce_;
   CpuTrees trees_;
-  std::vector<ExchangePayload> payloads_;  // of the current call, by index
+  std::vector<ExchangePayload> payloads_;  // the current call's, by index
   std::vector<char> scratch_;
 };
 

@@ -18,15 +18,15 @@ namespace asio = boost::asio;
 using asio::ip::tcp;
 using boost::system::error_code;
 
-/// Long messages are sent in pieces of so many bytes, so that others need not wait and the copy
-/// stays in the cache. With its frame a piece is just under two segments of the loopback device
-/// (65,483 bytes each).
+/// The size of a long message's pieces, so that other messages need not wait and the copy stays in
+/// the cache. With its frame a piece is just under two segments of the loopback device (65,483
+/// bytes each).
 constexpr std::size_t kPiece = 126 << 10;
 
 /// After so many bytes a connection gives up the lock, for the other connections.
 constexpr std::size_t kBytesPerTurn = 1 << 20;
 
-/// Wakes the other end of a ring. If the socket has no room, earlier ones are on their way.
+/// Wakes the other end of a ring. If the socket has no room, earlier bytes will wake it.
 void wake_other_end(tcp::socket& socket) {
   const char wake = 0;
   error_code ignored;  // if the connection has ended, reading finds it
@@ -63,8 +63,8 @@ void SendConnection::open(const tcp::endpoint& to, const Frame& first) {
   });
 }
 
-/// The peer never sends here but when its ring has room again, so else the socket is readable when
-/// the connection ends.
+/// The peer only sends here when its ring has room again. Otherwise a readable socket means that
+/// the connection ended.
 void SendConnection::watch_for_end() {
   socket_.async_wait(tcp::socket::wait_read, [this](const error_code&) {
     run_locked_([&] {
@@ -185,7 +185,7 @@ void SendConnection::write_later() {
 void SendConnection::wait_until_writable() {
   waiting_ = true;
   socket_.async_wait(tcp::socket::wait_write, [this](const error_code&) {
-    run_locked_([&] { write(); });  // it finds an error itself
+    run_locked_([&] { write(); });  // write() finds an error itself
   });
 }
 
@@ -204,7 +204,7 @@ void RecvConnection::close() noexcept {
 void RecvConnection::wait_until_readable() {
   socket_.async_wait(tcp::socket::wait_read, [self = shared_from_this()](const error_code&) {
     self->run_locked_([&] {
-      if (!self->is_closed()) self->read();  // it finds an error itself
+      if (!self->is_closed()) self->read();  // read() finds an error itself
     });
   });
 }
@@ -240,8 +240,7 @@ bool RecvConnection::take_peeked(const Frame& frame, char* data) {
   return true;
 }
 
-/// A writer that is as fast as this reader must not keep the lock with it: so after one turn others
-/// have theirs.
+/// A writer as fast as this reader must not keep the lock here, so after one turn others get it.
 void RecvConnection::set_awake(bool awake) {
   awake_ = awake;
   if (awake) return ring_->stay_awake();
@@ -258,8 +257,8 @@ void RecvConnection::read_later() {
   });
 }
 
-/// Bytes that were sent to wake this end; false after the end of the connection, when all that was
-/// written to the ring before is read.
+/// Reads bytes that were sent to wake this end. Returns false after the end of the connection, when
+/// all that was written to the ring before is read.
 bool RecvConnection::skip_wakes() {
   std::array<char, 256> wakes;
   error_code error;
@@ -286,8 +285,8 @@ void RecvConnection::read() {
     if (error) return end(reason_of(error));
     moved += bytes;
     if (!reader_.take(bytes)) return end("it sent an invalid message");
-    if (is_closed()) return;         // or released
-    if (is_in_ring_) return read();  // the other side may have gone on there already
+    if (is_closed()) return;         // or it is released
+    if (is_in_ring_) return read();  // the other side may have continued in the ring already
   }
   wait_until_readable();
 }

@@ -9,7 +9,7 @@
 namespace ddp::internal {
 namespace {
 
-/// With each other rank, one in each direction: for calls, for messages, and to see its end.
+/// Each other rank needs one in each direction: for calls, for messages, and to notice its end.
 constexpr rlim_t kPerRank = 6;
 constexpr rlim_t kForTheProgram = 256;
 
@@ -29,7 +29,7 @@ void allow_descriptors(int ranks) noexcept {
   const rlim_t needed = count_open() + kPerRank * static_cast<rlim_t>(ranks) + kForTheProgram;
   if (needed <= limit.rlim_cur) return;
   limit.rlim_cur = std::min(needed, limit.rlim_max);
-  ::setrlimit(RLIMIT_NOFILE, &limit);  // if it fails, opening one does, and says so
+  ::setrlimit(RLIMIT_NOFILE, &limit);  // if it fails, opening a descriptor fails and reports it
 }
 
 }  // namespace ddp::internal

@@ -13,7 +13,7 @@
 namespace ddp::internal {
 namespace {
 
-/// Enough for several frames, and for most of them.
+/// Enough for several frames, and for most short messages.
 constexpr std::size_t kStaging = std::size_t{128} << 10;
 
 }  // namespace

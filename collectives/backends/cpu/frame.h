@@ -11,36 +11,36 @@
 
 namespace ddp::internal {
 
-/// The header of all that one rank sends another about messages. Each rank sends on a connection of
-/// its own, so a connection has frames of one direction only. Sent as it lies in memory, so it has
-/// no padding.
+/// The header of everything that one rank sends another about messages. Each rank sends on a
+/// connection of its own, so a connection has frames of one direction only. Sent as it lies in
+/// memory, so it has no padding.
 ///
-/// Short messages are sent eagerly, if the receiver cannot read them where they are. Long ones wait
-/// for the receiver (MPI's rendezvous protocol): message, then clear_to_send in the other
+/// Short messages are sent eagerly, if the receiver cannot read them where they are. Long messages
+/// wait for the receiver (MPI's rendezvous protocol): message, then clear_to_send in the other
 /// direction, then data frames. If the message says where its data is, the receiver may read it
 /// there instead, and then sends taken.
 ///
-/// Ranks that share memory soon go on in a ring there (ShmRing). Their connection then has single
-/// bytes, which wake the reader of the ring, or its writer.
+/// Ranks that share memory soon continue in a ring there (ShmRing). Then their connection only has
+/// single bytes, which wake the reader or the writer of the ring.
 struct Frame {
   enum class Kind : std::uint8_t {
     hello,          ///< the first on a connection: the sender's rank and the token
-    message,        ///< a message was begun; if it is short, its data follows at once
+    message,        ///< begins a message; if it is short, its data follows at once
     clear_to_send,  ///< from the receiver: it is ready for a long message's data
     data,           ///< the next `count` bytes of a long message
-    credit,         ///< from the receiver: it has taken short messages of `count` bytes in all
+    credit,         ///< from the receiver: total bytes of short messages that it has taken
     bye,            ///< the sender sends no more messages and waits for none
-    watch,          ///< in the place of hello: the sender only waits for this process to end
-    ring,           ///< from the receiver: it reads the sender's ring in the memory of both
-    turn,           ///< the last frame on a connection: those after it are in that ring
-    calls,          ///< in the place of hello: the connection is one of CpuMesh from here on
+    watch,          ///< instead of hello: the sender only waits for this process to end
+    ring,           ///< from the receiver: it reads the sender's ring in their shared memory
+    turn,           ///< the last frame on a connection: later ones are in that ring
+    calls,          ///< instead of hello: the connection is one of CpuMesh from here on
     taken,          ///< from the receiver: it has read the next `count` bytes of a long message
   };
 
   Kind kind = Kind::hello;
   std::uint8_t type = 0;       ///< message: a DataType
   std::uint8_t is_short = 0;   ///< message: 1 if its data follows
-  std::uint8_t has_place = 0;  ///< message: 1 if it is long and a MemoryPlace follows
+  std::uint8_t has_place = 0;  ///< message: 1 if it is long and its MemoryPlace follows
   std::int32_t tag = 0;        ///< message: its tag; hello, watch, calls: the sender's rank
   std::uint64_t number =
       0;  ///< of the message, from 1 in each direction; hello, watch, calls: the token
@@ -52,37 +52,37 @@ struct Frame {
   /// Whether the kind exists, and type and count are possible.
   bool is_sound() const;
 
-  /// Bytes that follow a sound frame: a short message's data, or the place of a long one's. 0 for
-  /// other kinds, data included.
+  /// The bytes that follow a sound frame: a short message's data, or the place of a long one's; 0
+  /// for other kinds, data included.
   std::size_t follow() const;
 };
 static_assert(sizeof(Frame) == 24);
 
-/// Parses the bytes that another process sends on one connection. They may be anything: they are
-/// checked. Pure: no socket.
+/// Parses the bytes that another process sends on one connection. Checks them: they may be
+/// anything. Pure: no socket.
 class FrameReader {
  public:
   struct Events {
-    /// A frame of any kind but data, with what follows it. False: it is invalid.
+    /// Gets a frame of any kind but data, with what follows it. Returns false if it is invalid.
     std::function<bool(const Frame& frame, const char* data)> on_frame;
 
-    /// Returns where the next `bytes` of a long message go. Nothing: the frame is invalid.
+    /// Returns where the next `bytes` of a long message go; nothing if the frame is invalid.
     std::function<std::optional<char*>(std::uint64_t number, std::size_t bytes)> destination;
 
-    /// That many bytes have been written there.
+    /// So many bytes have been written there.
     std::function<void(std::uint64_t number, std::size_t bytes)> on_data;
   };
 
   explicit FrameReader(Events events) : events_(std::move(events)), staging_(sizeof(Frame)) {}
 
-  /// Where to read the next bytes to, in this order: first the long message's own memory, so that
-  /// its data is not copied, then the reader's. Never empty.
+  /// Returns where to read the next bytes to: first the long message's own memory, so that its data
+  /// is not copied, then the reader's. Never empty.
   std::array<std::span<char>, 2> room();
 
-  /// Whether all that was taken is parsed.
+  /// Whether everything taken is parsed.
   bool is_between_frames() const { return left_ == 0 && begin_ == end_; }
 
-  /// So many bytes were read there. False: they are invalid, and the connection must be closed.
+  /// So many bytes were read to room(). Returns false if they are invalid: close the connection.
   bool take(std::size_t bytes);
 
  private:
@@ -90,13 +90,13 @@ class FrameReader {
   void advance(std::size_t bytes);
 
   Events events_;
-  std::vector<char> staging_;   // holds one frame only until a hello was accepted
-  bool is_identified_ = false;  // since then
-  std::size_t begin_ = 0;       // of what is not parsed yet in staging_
+  std::vector<char> staging_;   // holds only one frame until a hello was accepted
+  bool is_identified_ = false;  // a hello was accepted
+  std::size_t begin_ = 0;       // in staging_: what is not parsed yet
   std::size_t end_ = 0;
-  std::uint64_t number_ = 0;     // of the long message that is being received
-  char* destination_ = nullptr;  // of its next byte
-  std::size_t left_ = 0;         // bytes of its current data frame
+  std::uint64_t number_ = 0;     // the long message that is being received
+  char* destination_ = nullptr;  // where its next byte goes
+  std::size_t left_ = 0;         // bytes left of its current data frame
 };
 
 }  // namespace ddp::internal

@@ -44,7 +44,7 @@ CpuListeners::Packed packed_here(const ip::tcp::endpoint& endpoint) {
   return own;
 }
 
-/// Of what publish() writes.
+/// Parses what publish() writes.
 std::optional<CpuListeners::Packed> listener_in(std::string_view line) {
   const std::size_t host = line.find(' ');
   if (host == std::string_view::npos) return std::nullopt;
@@ -59,9 +59,9 @@ std::optional<CpuListeners::Packed> listener_in(std::string_view line) {
   return packed({address, port}, token);
 }
 
-/// Rank 0 alone knows when all have joined. Should it end before it says so, some ranks see that,
-/// and say it to all: those that exchange with it first, some log2(n), so that it may be one or the
-/// other that dies together with it.
+/// Whether a rank watches rank 0, which alone knows when all have joined. If rank 0 ends before it
+/// says so, watching ranks notice, and notify all. They are the ranks that exchange with rank 0
+/// first, some log2(n): some of them may die together with it.
 bool watches_rank_0(int rank) {
   return std::has_single_bit(static_cast<unsigned>(rank));
 }
@@ -81,7 +81,7 @@ CpuListeners::CpuListeners(const GroupContext& context, Known known)
   if (known == Known::all) read_table();
 }
 
-/// "ADDRESS PORT TOKEN".
+/// Publishes "ADDRESS PORT TOKEN".
 void CpuListeners::publish() const {
   publish_joined(context_, endpoint_.address().to_string() + " " +
                                std::to_string(endpoint_.port()) + " " +
@@ -102,11 +102,12 @@ void CpuListeners::meet(Known known) {
   }
 }
 
-/// Null if there is no descriptor or thread for it: then this rank learns nothing of rank 0's end.
+/// Returns null if there is no descriptor or thread for it; then this rank does not notice rank 0's
+/// end.
 std::unique_ptr<HangupWatch> CpuListeners::watch_rank_0(Known known) {
   read({0});
   const auto tell = [this, known](int error) {
-    // A group that makes its connections later may never need one that a firewall refuses.
+    // A group that connects later may never need a connection that a firewall refuses.
     if (known == Known::all && error != 0 && error != ECONNRESET) return;
     const std::string reason =
         error == 0 ? "its connection ended" : std::generic_category().message(error);
@@ -115,7 +116,7 @@ std::unique_ptr<HangupWatch> CpuListeners::watch_rank_0(Known known) {
                              {ErrorKind::peer_lost, ": lost " + name_ranks({context_.named(0)}) +
                                                         " while connecting: " + reason});
     } catch (const Error&) {
-      // All find that the store is gone.
+      // All ranks find that the store is gone.
     }
   };
   try {
@@ -133,7 +134,7 @@ std::unique_ptr<HangupWatch> CpuListeners::watch_rank_0(Known known) {
   return nullptr;
 }
 
-/// On rank 0. Returns what is wrong.
+/// Called on rank 0. Returns what is wrong.
 std::optional<AgreedError> CpuListeners::read_all(Known known) {
   std::vector<int> ranks(known_.size());
   std::iota(ranks.begin(), ranks.end(), 0);
@@ -161,7 +162,7 @@ void CpuListeners::read_table() {
   learn(all);
 }
 
-/// The lines of these ranks. Returns what is wrong.
+/// Parses the lines of these ranks. Returns what is wrong.
 std::optional<AgreedError> CpuListeners::take(const std::vector<int>& ranks,
                                               const std::vector<std::string>& lines) {
   for (std::size_t i = 0; i < ranks.size(); ++i) {
@@ -195,7 +196,7 @@ CpuListeners::Listener CpuListeners::at(int rank) const {
   if (address.is_v4_mapped()) {
     return {{ip::make_address_v4(ip::v4_mapped, address), of.port}, of.token};
   }
-  // One of a link is of that by which this rank reaches the others.
+  // A link-local address has the link by which this rank reaches the others.
   const ip::address here = endpoint_.address();
   if (address.is_link_local() && here.is_v6()) address.scope_id(here.to_v6().scope_id());
   return {{address, of.port}, of.token};
@@ -214,7 +215,7 @@ void CpuListeners::learn(const std::vector<Packed>& all) {
   known_ = all;
 }
 
-/// Lets the others read first what rank 0 tells them, if the store ends with this process.
+/// If the store ends with this process, lets the others first read rank 0's verdict.
 void CpuListeners::outlast_other_ranks() const {
   GroupContext brief = context_;
   brief.timeout = std::min(context_.timeout, std::chrono::milliseconds(5000));
@@ -224,7 +225,7 @@ void CpuListeners::outlast_other_ranks() const {
     });
     if (context_.rank_0_serves && context_.rank == 0) wait_for_all_ranks(brief, "leaving");
   } catch (const Error&) {
-    // They are late, or gone.
+    // The others are late, or gone.
   }
 }
 

@@ -20,16 +20,16 @@
 namespace ddp::internal {
 
 /// Where the ranks of a group accept connections. A rank publishes its own listener through the
-/// store, and reads there those of the few ranks that it connects to first. It learns the others
-/// through these connections: so what the store has to do for a rank does not grow with the group.
+/// store, and reads there those of the few ranks that it connects to first. Through these
+/// connections it learns the others, so the store's work for a rank does not grow with the group.
 class CpuListeners {
  public:
-  /// What a rank knows of the others once all have joined. `all`, which the store then gives each
-  /// rank at once, is for a group that may never connect all of its ranks.
+  /// What a rank knows of the others once all have joined. With `all` the store then gives each
+  /// rank all listeners at once, for a group that may never connect all of its ranks.
   enum class Known { few, all };
 
-  /// Listens, publishes that through the store, and waits until every rank has. Throws ddp::Error,
-  /// or what asio throws.
+  /// Listens, publishes the listener through the store, and waits until every rank has. Throws
+  /// ddp::Error, or what asio throws.
   CpuListeners(const GroupContext& context, Known known);
 
   /// A listener, and the random token that the rank requires there. Only ranks of the group know
@@ -39,30 +39,30 @@ class CpuListeners {
     std::uint64_t token = 0;
   };
 
-  /// Of this rank, or another that it knows. Thread: any.
+  /// The listener of this rank, or of another that it knows. Thread: any.
   Listener at(int rank) const;
 
-  /// False if the rank and this one cannot share memory, as they are in different network
-  /// namespaces: that is not tried then. Thread: any.
+  /// Returns false if the two ranks are in different network namespaces. Then they cannot share
+  /// memory, and do not try. Thread: any.
   bool may_share_memory(int rank) const;
 
-  /// The same in as few bytes for each rank, as ranks tell it each other. It is sent as it lies in
-  /// memory, so it has no padding.
+  /// A Listener in few bytes, as ranks send it each other. Sent as it lies in memory, so it has no
+  /// padding.
   struct Packed {
-    std::array<unsigned char, 16> address = {};  ///< of IPv6, or one of IPv4 as it is mapped there
+    std::array<unsigned char, 16> address = {};  ///< IPv6, or IPv4 mapped to IPv6
     std::uint64_t token = 0;
     std::uint16_t port = 0;  ///< 0: the rank is not known
-    /// Part of network_namespace(); 0: not known.
+    /// A part of network_namespace(); 0: not known.
     std::array<std::uint16_t, 3> network_namespace = {};
   };
   static_assert(sizeof(Packed) == 32);
 
-  /// Of this rank.
+  /// This rank's listener.
   const Packed& own() const { return packed_; }
-  /// Of all ranks. Thread: any.
+  /// Stores the listeners of all ranks. Thread: any.
   void learn(const std::vector<Packed>& all);
 
-  /// Asks the store for those of the ranks that are not known. Throws ddp::Error.
+  /// Asks the store for the listeners of those ranks that are not known. Throws ddp::Error.
   void read(const std::vector<int>& ranks);
 
   /// Moves this rank's listening socket to `acceptor`.

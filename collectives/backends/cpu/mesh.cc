@@ -78,8 +78,8 @@ void CpuMesh::throw_if_stopped() const {
   if (is_stopped_) throw MeshStopped();
 }
 
-/// The first connection in the name of a rank counts. What wakes this thread is taken away: so it
-/// must not wait after an abort().
+/// The first connection in the name of a rank counts. Takes away what wakes this thread, so this
+/// thread must not wait after an abort().
 void CpuMesh::take_arrived() {
   eventfd_t count = 0;
   ::eventfd_read(wake_.get(), &count);
@@ -91,7 +91,7 @@ void CpuMesh::take_arrived() {
   arrived_.clear();
 }
 
-/// Connects, unless it has been done, and greets. In the background, as far as it goes now.
+/// Connects, unless done, and greets; the rest happens in the background.
 void CpuMesh::reach(int rank) {
   do {
     throw_if_stopped();
@@ -111,7 +111,7 @@ void CpuMesh::connect(int rank) {
   link(rank).out = std::move(socket);
 }
 
-/// Tells the other rank whose connection it is, as soon as it is made.
+/// Says whose the connection is, as soon as it is made.
 void CpuMesh::greet(int rank) {
   Link& to = link(rank);
   if (!to.greets()) return;
@@ -128,22 +128,22 @@ void CpuMesh::greet(int rank) {
   }
 }
 
-/// The connections of which nothing was needed any more when they were made: the other rank must
-/// know whose they are, as it keeps only so many that do not tell.
+/// Greets on connections that nothing more was needed of when they were made. The other rank must
+/// know whose they are: it keeps only so many unidentified ones.
 void CpuMesh::greet_late() {
   for (const int rank : std::exchange(ungreeted_, {})) {
     if (link(rank).greets() && !link(rank).ended) watch(rank);
   }
 }
 
-/// The other rank has ended a connection without knowing whose it was, as one of too many. If it is
-/// gone itself, the next one is refused.
+/// The other rank ended a connection before it knew whose it was: there were too many. If that rank
+/// is gone, the next connection is refused.
 void CpuMesh::drop(int rank) {
   const std::lock_guard lock(mutex_);
   link(rank).out = Fd();
 }
 
-/// So that its end shows. What it has sent before may be on its way, whatever that is like.
+/// Connects so that the rank's end shows. Data that it sent before may still come.
 void CpuMesh::watch(int rank) {
   try {
     reach(rank);
@@ -152,7 +152,7 @@ void CpuMesh::watch(int rank) {
   }
 }
 
-/// Whether all is sent.
+/// Sends what it can; returns whether all is sent.
 bool CpuMesh::send_some(Sending& sending) {
   while (!sending.is_done()) {
     reach(sending.rank);
@@ -168,8 +168,8 @@ bool CpuMesh::send_some(Sending& sending) {
   return true;
 }
 
-/// Whether all is received. Where the other rank has not connected yet, our connection to it shows
-/// whether it is still there.
+/// Receives what it can; returns whether all is received. If the other rank has not connected yet,
+/// our connection to it shows whether it is still there.
 bool CpuMesh::receive_some(Receiving& receiving) {
   while (!receiving.is_done()) {
     if (receiving.done == receiving.bytes) {
@@ -191,7 +191,7 @@ bool CpuMesh::receive_some(Receiving& receiving) {
   return true;
 }
 
-/// A connection that this rank's abort() has ended is no loss.
+/// If this rank's abort() ended a connection, that is no loss.
 void CpuMesh::move(std::span<Sending> out, std::span<Receiving> in) {
   try {
     throw_if_stopped();
@@ -203,7 +203,7 @@ void CpuMesh::move(std::span<Sending> out, std::span<Receiving> in) {
   }
 }
 
-/// Whether all is sent and received.
+/// Moves what it can; returns whether all is sent and received.
 bool CpuMesh::move_some(std::span<Sending> out, std::span<Receiving> in) {
   bool is_done = true;
   for (Sending& each : out) is_done = (each.is_ready && send_some(each)) && is_done;
@@ -217,7 +217,7 @@ void CpuMesh::swap(const Sending& out, const Receiving& in) {
   move(sending, receiving);
 }
 
-/// In milliseconds, for poll(); `rank` is the one to blame.
+/// Returns milliseconds for poll(); `rank` is the one to blame.
 int CpuMesh::wait_time(int rank) const {
   if (!deadline_) return -1;
   const auto left = *deadline_ - std::chrono::steady_clock::now();
@@ -226,7 +226,7 @@ int CpuMesh::wait_time(int rank) const {
   return static_cast<int>(std::min<decltype(whole)>(whole, INT_MAX));
 }
 
-/// Until one of them can go on.
+/// Waits until one of them can continue.
 void CpuMesh::wait(std::span<Sending> out, std::span<Receiving> in) {
   int awaited = -1;
   bool has_ended = false;
@@ -267,14 +267,14 @@ void CpuMesh::wait(std::span<Sending> out, std::span<Receiving> in) {
   }
 }
 
-/// Of our connection to a rank that has not connected to this one; none when it has ended.
+/// The events of our connection to a rank that has not connected to this one; none after its end.
 short CpuMesh::watched_events(int rank) {
   const Link& to = link(rank);
   if (to.ended) return 0;
   return static_cast<short>(to.greets() ? POLLIN | POLLOUT : POLLIN);
 }
 
-/// A rank that is still there never sends on our connection to it.
+/// A living rank never sends on our connection to it.
 void CpuMesh::look_for_end(int rank, short events) {
   Link& to = link(rank);
   const auto now = std::chrono::steady_clock::now();

@@ -31,7 +31,7 @@ struct PeerLost : std::exception {
   std::string reason;
 };
 
-/// Thrown by the mesh: `rank` has not come until the deadline.
+/// Thrown by the mesh: `rank` has not come before the deadline.
 struct PeerLate : std::exception {
   explicit PeerLate(int of) : rank(of) {}
   const char* what() const noexcept override { return "late"; }
@@ -44,18 +44,18 @@ struct MeshStopped : std::exception {
 };
 
 /// The TCP connections of a group's collective calls. A rank connects to another when it first
-/// sends to it, and sends on that connection alone: so between two ranks there is one for each
+/// sends to it, and sends on that connection alone. So two ranks have one connection for each
 /// direction that is used.
 ///
 /// Data moves as sockets are ready, in both directions at once: no rank depends on how much the
-/// kernel holds for another. A rank that waits for another sees its end, also before that one has
-/// connected.
+/// kernel buffers for another. A rank that waits for another notices its end, also before that one
+/// has connected.
 ///
-/// Thread: one at a time, but accept() and abort().
+/// Thread: one at a time, except accept() and abort().
 class CpuMesh {
  public:
-  /// A rank that has sent its last data, and ended, may have made the connection for it just
-  /// before: `grace` is how long that is waited for.
+  /// A rank may connect, send its last data and end at once. `grace` is how long to wait for such a
+  /// connection after the rank's end.
   CpuMesh(const GroupContext& context, const CpuListeners& listeners,
           std::chrono::milliseconds grace = std::chrono::milliseconds(50));
   CpuMesh(const CpuMesh&) = delete;
@@ -70,18 +70,18 @@ class CpuMesh {
     int rank = 0;
     std::array<std::span<const char>, 2> parts = {};
     std::size_t done = 0;
-    bool is_ready = true;  ///< worth a try; of move() alone
+    bool is_ready = true;  ///< worth a try; only move() uses it
     bool is_done() const { return done == parts[0].size() + parts[1].size(); }
   };
 
-  /// Data from a rank. When `bytes` have come `more`, if it is set, is asked once how many follow.
+  /// Data from a rank. When `bytes` have come, `more` (if set) is asked once how many follow.
   struct Receiving {
     int rank = 0;
     char* data = nullptr;
     std::size_t bytes = 0;
     std::function<std::size_t()> more = {};
     std::size_t done = 0;
-    bool is_ready = true;  ///< worth a try; of move() alone
+    bool is_ready = true;  ///< worth a try; only move() uses it
     bool is_done() const { return done == bytes && !more; }
   };
 
@@ -92,16 +92,16 @@ class CpuMesh {
   /// The same for one of each.
   void swap(const Sending& out, const Receiving& in);
 
-  /// From when on move() throws PeerLate; nullopt: never.
+  /// Sets when move() throws PeerLate; nullopt: never.
   void set_deadline(std::optional<std::chrono::steady_clock::time_point> deadline) {
     deadline_ = deadline;
   }
 
-  /// A connection on which `from` sends. Thread: any.
+  /// Adds a connection on which `from` sends. Thread: any.
   void accept(int from, ddprun::Fd socket);
 
-  /// Shuts down every connection: move() throws here, and where other ranks wait for this one.
-  /// Thread: any.
+  /// Shuts down every connection: move() throws here, and on ranks that wait for this one. Thread:
+  /// any.
   void abort() noexcept;
 
  private:
@@ -109,12 +109,12 @@ class CpuMesh {
     std::chrono::steady_clock::time_point since;
     std::string reason;
   };
-  /// Small, as there is one for each rank of the group, and most are never used.
+  /// Small: there is one for each rank of the group, and most are never used.
   struct Link {
     ddprun::Fd out;
     ddprun::Fd in;
-    std::uint8_t greeted = 0;         // bytes of the greeting that are sent
-    std::unique_ptr<End> ended = {};  // `out`, without an `in`
+    std::uint8_t greeted = 0;         // bytes of the greeting already sent
+    std::unique_ptr<End> ended = {};  // the end of `out`, if there is no `in`
     bool greets() const { return out && greeted < sizeof(Frame); }
   };
 
@@ -140,10 +140,10 @@ class CpuMesh {
   const std::chrono::milliseconds grace_;
   std::optional<std::chrono::steady_clock::time_point> deadline_;
   std::vector<pollfd> polled_;
-  std::vector<int> ungreeted_;  // ranks with a connection whose greeting is not sent yet
+  std::vector<int> ungreeted_;  // ranks whose connection has not sent its greeting yet
   ddprun::Fd wake_;             // an eventfd
   std::atomic<bool> is_stopped_ = false;
-  std::mutex mutex_;  // of what follows, where abort() may meet changes
+  std::mutex mutex_;  // protects what follows, where abort() may meet changes
   std::vector<Link> links_;
   std::vector<std::pair<int, ddprun::Fd>> arrived_;
 };

@@ -102,8 +102,8 @@ CpuReception::Events CpuMessages::events_of_reception(
   };
 }
 
-/// If `work` calls stop(), gets the agreed error and fails the group with it; without the lock, as
-/// that waits for the store.
+/// Runs `work`. If it calls stop(), gets the agreed error and fails the group with it; without the
+/// lock, as that waits for the store.
 template <class F>
 void CpuMessages::run_locked(const F& work) {
   std::unique_lock lock(mutex_);
@@ -129,7 +129,7 @@ void CpuMessages::fail(const Error& error) noexcept {
   const std::lock_guard lock(mutex_);
   if (failure_) return;
   failure_ = error;
-  // Before the program gets its buffers back: nobody reads there any more.
+  // Before the program gets its buffers back: nobody may read them any more.
   reception_.close();
   for (const auto& peer : peers_) {
     if (peer) peer->close();
@@ -182,7 +182,7 @@ bool CpuMessages::send_now(const Transfer& transfer) {
   return !failure_ && !agreeing_ && peer(transfer.peer).send_now(transfer);
 }
 
-/// Spins as CpuRings::move_until() does, but for other messages of this rank, so there are none.
+/// Spins as CpuRings::move_until() does, but requires that this rank has no other messages.
 bool CpuMessages::receive_now(const Transfer& transfer) {
   std::optional<Clock::time_point> end;
   do {
@@ -256,7 +256,7 @@ std::string CpuMessages::peer_of(MessageAt message) const {
   return name_ranks({context_.named(message->transfer.peer)});
 }
 
-/// The first failure counts.
+/// Keeps only the first failure.
 void CpuMessages::stop(std::function<Error()> agree) {
   if (!agree_) agree_ = std::move(agree);
 }
@@ -271,7 +271,7 @@ void CpuMessages::stop_on_mismatch(MessageAt message, const std::string& theirs)
 void CpuMessages::stop_on_loss(int other, const std::string& reason) {
   changed_.notify_all();
   const auto message = oldest_with(other);
-  if (!message) return;  // the next message with it fails
+  if (!message) return;  // the next message with this rank fails
   stop([this, other, reason, where = "in " + text_of(*message)] {
     return agree_on_loss(context_, where, other, reason);
   });
@@ -301,7 +301,7 @@ void CpuMessages::stop_on_timeout(MessageAt message) {
   stop([this, where, what] { return agree_on(context_, where, ErrorKind::timed_out, what); });
 }
 
-/// Runs the timer until no message is open; the next message starts it again.
+/// Runs the timer until no message is open. The next message starts it again.
 void CpuMessages::check_deadline() {
   const auto first = std::ranges::min_element(open_, {}, &Message::deadline);
   timer_runs_ = first != open_.end();
@@ -309,7 +309,7 @@ void CpuMessages::check_deadline() {
   if (first->deadline() <= Clock::now()) return stop_on_timeout(first);
   timer_.expires_at(first->deadline());
   timer_.async_wait([this](const boost::system::error_code& error) {
-    if (!error) run_locked([&] { check_deadline(); });  // else it waits for another deadline
+    if (!error) run_locked([&] { check_deadline(); });  // on error the timer has another deadline
   });
 }
 

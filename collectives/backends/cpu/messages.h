@@ -28,24 +28,25 @@
 namespace ddp::internal {
 
 /// Messages between two ranks (send, recv, batch_send_recv). They progress in the background,
-/// beside the calls of all ranks.
+/// beside the collective calls.
 ///
-/// They have connections of their own, apart from those of the mesh. A rank connects to another
-/// with the first message between them. One thread reads, and writes what a socket did not take at
-/// once; short messages are written by the thread that sends them.
+/// They have their own connections, apart from the mesh's. The first message between two ranks
+/// connects them. One thread reads, and writes what a socket did not take at once; the sending
+/// thread writes short messages.
 ///
-/// Ranks of one node go on in rings (ShmRing) then; the connection remains for its end, and to wake
-/// the other rank. Threads that wait for a message read and write the rings themselves, and spin
-/// for a moment; the other ranks need not wake this one as long as some do, and for a moment
-/// longer (CpuRings). Long messages are read in the sender's memory where the kernel allows it.
+/// Ranks of one node then continue in rings (ShmRing). The connection remains to show the other
+/// rank's end, and to wake that rank. Threads that wait for a message read and write the rings
+/// themselves, and spin for a moment. While some do, and for a moment longer, the other ranks need
+/// not wake this one (CpuRings). Long messages are read in the sender's memory if the kernel allows
+/// it.
 ///
-/// The first failure fails all messages, once the group's agreed error about it is known.
+/// The first failure fails all messages, once the group has agreed on its error.
 ///
 /// Thread: any, several at once.
 class CpuMessages {
  public:
   /// Accepts connections at this rank's listener. `on_failure` is called once, in any thread, with
-  /// the first failure that is detected here; `on_calls` gets the connections for
+  /// the first failure that is detected here. `on_calls` gets the connections for
   /// CpuMesh::accept().
   CpuMessages(GroupContext& context, CpuListeners& listeners,
               std::function<void(const Error& error)> on_failure,
@@ -56,32 +57,32 @@ class CpuMessages {
   /// Fails the messages that are not complete.
   ~CpuMessages();
 
-  /// Messages with other ranks of this node go through these rings from now on, once both ranks
+  /// Moves messages with other ranks of this node through these rings from now on, once both ranks
   /// have them.
   void use_rings(ShmRings rings);
 
-  /// Moves what is in the rings until the call is complete, or nothing has come for a while: then
-  /// the other ranks wake this one.
+  /// Moves what is in the rings until the call is complete, or nothing has come for a while; from
+  /// then on the other ranks wake this one.
   void move_until_complete(const MessageCall& call, std::chrono::steady_clock::time_point deadline);
 
-  /// Of messages that are begun from now on; that of the context before.
+  /// Sets the timeout of messages that begin from now on; before, it is the context's.
   void set_timeout(std::chrono::milliseconds timeout);
 
-  /// Moves a message if it is short, and goes through a ring that both ranks look at often; else
-  /// false, and nothing was done.
+  /// Moves a message if it is short, and uses a ring that both ranks look at often; else does
+  /// nothing and returns false.
   bool run_now(const Transfer& message);
 
   /// Begins all messages of the task at once.
   std::shared_ptr<AsyncCall> begin(const Task& task);
 
-  /// Fails all messages, begun or still to come.
+  /// Fails all messages, begun or later.
   void fail(const Error& error) noexcept;
 
   /// Waits for the messages that were begun, then notifies the other ranks that no more follow.
   void finish();
 
-  /// After finish(): waits until the ranks that there were messages with have done so, too, or are
-  /// gone. For a group in which nothing else makes them wait for each other.
+  /// After finish(): waits until the ranks that exchanged messages with this one have finished,
+  /// too, or are gone. For a group in which nothing else makes them wait for each other.
   void wait_for_others();
 
  private:
@@ -115,18 +116,18 @@ class CpuMessages {
   const RunLocked run_locked_ = [this](const std::function<void()>& work) { run_locked(work); };
   const std::shared_ptr<MessageRoom> room_ = std::make_shared<MessageRoom>();
 
-  std::mutex mutex_;  // of all that follows
+  std::mutex mutex_;  // protects all that follows
   std::condition_variable changed_;
   Messages open_;  // in the order in which they were begun
   MemoryMark own_memory_;
-  std::vector<std::unique_ptr<CpuPeer>> peers_;  // by rank; null until there is a message
+  std::vector<std::unique_ptr<CpuPeer>> peers_;  // by rank; null until the first message
   std::chrono::milliseconds timeout_;
-  bool is_finished_ = false;  // so ranks that send a first message later get the bye, too
+  bool is_finished_ = false;  // ranks that send a first message later get the bye, too
   bool timer_runs_ = false;
-  std::function<Error()> agree_;  // set by stop(): gets the agreed error from the store
+  std::function<Error()> agree_;  // set by stop(); gets the agreed error from the store
   bool agreeing_ = false;         // agree_ is running, without the lock
   std::optional<Error> failure_;
-  const Error group_ends_;  // made early: there may be no memory left for it when the group ends
+  const Error group_ends_;  // made early: when the group ends, there may be no memory left for it
   CpuRings rings_;
   CpuReception reception_;
   std::thread thread_;

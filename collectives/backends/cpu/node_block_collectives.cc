@@ -11,7 +11,7 @@ bool is_little(std::size_t bytes) {
   return CpuCallExchange::takes(bytes);
 }
 
-/// Elements that two ranges have in common, each the block at an index.
+/// The number of elements that two ranges have in common, each the block at an index.
 std::size_t overlap(const Blocks& a, int of_a, const Blocks& b, int of_b) {
   const std::size_t begin = std::max(a.begin(of_a), b.begin(of_b));
   const std::size_t end = std::min(a.begin(of_a + 1), b.begin(of_b + 1));
@@ -39,7 +39,7 @@ void NodeBlockCollectives::gather(const Task& task, const Call& call) {
   if (context_.rank == task.root) take_blocks(task.out, bytes);
 }
 
-/// Little data of all goes to all, and each takes its blocks.
+/// If all data is little, sends it to all ranks, and each takes its blocks.
 void NodeBlockCollectives::all_to_all(const Task& task, const Call& call) {
   const std::size_t bytes = task.count * size_of(task.type);
   const auto size = static_cast<std::size_t>(context_.size);
@@ -64,21 +64,21 @@ void NodeBlockCollectives::reduce_scatter(const Task& task, const Call& call) {
   go_apart(task, call);
 }
 
-/// If what goes from a node to another is little, also where that node is the largest; `bytes` are
-/// of each rank. Alike on all ranks, as the call says how long blocks are; with unequal ones only
-/// the ranks' counts do.
+/// Whether the data from one node to another is little, also on the largest node; each rank has
+/// `bytes`. The result is the same on all ranks, as the call says how long blocks are. Unequal
+/// blocks are only in the ranks' counts.
 bool NodeBlockCollectives::goes_by_leaders(const Task& task, std::size_t bytes) const {
   const auto largest = static_cast<std::size_t>(own_.nodes().largest());
   return !is_unequal(task.operation) && is_little(largest * bytes);
 }
 
-/// Between all ranks, as if none shared memory.
+/// Moves data between all ranks, as if none shared memory.
 void NodeBlockCollectives::go_apart(const Task& task, const Call& call) {
   own_.run({}, call);
   whole_.run(task, call);
 }
 
-/// After a step within the node, which compares the call there.
+/// Compares the call between nodes, after a step within the node that compares it there.
 void NodeBlockCollectives::agree(const Task& task, const Blocks& blocks, const Call& call) {
   if (is_unequal(task.operation)) {
     const auto own = [&](int) { return blocks.count(context_.rank); };
@@ -88,10 +88,10 @@ void NodeBlockCollectives::agree(const Task& task, const Blocks& blocks, const C
     return;
   }
   own_.agree(call);
-  own_.run({}, call);  // until then counterparts may be in another call
+  own_.run({}, call);  // before that, counterparts may be in another call
 }
 
-/// So many bytes of each rank, for the ranks of this node if it `gets` them.
+/// Collects `bytes` of each rank. The ranks of this node get all of it if `gets`.
 void NodeBlockCollectives::collect_by_leaders(const void* in, std::size_t bytes, bool gets,
                                               const Call& call) {
   const std::size_t of_node = static_cast<std::size_t>(own_.nodes().largest()) * bytes;
@@ -147,7 +147,7 @@ void NodeBlockCollectives::all_gather_in_shares(const Task& task, const Blocks& 
   ours.unpack(out, width, ours_);
 }
 
-/// Those of the node so many steps before; ours go to the one after.
+/// Gets the blocks of the node `step` steps before, and sends ours to the one after.
 void NodeBlockCollectives::fetch_blocks(const Task& task, const NodeBlocks& ours, const char* own,
                                         int step, const NodeBlocks& theirs, const Call& call) {
   const std::size_t width = size_of(task.type);
@@ -233,7 +233,7 @@ void NodeBlockCollectives::reduce_scatter_in_shares(const Task& task, const Bloc
   store_blocks(task, ours, by, call);
 }
 
-/// This rank's share of the blocks of a node, combined over the ranks of its own.
+/// Combines this rank's share of a node's blocks over the ranks of its own node.
 void NodeBlockCollectives::combine_in_node(const Task& task, const NodeBlocks& theirs,
                                            const PartialSums& by, std::vector<char>& sums,
                                            const Call& call) {
@@ -252,8 +252,8 @@ void NodeBlockCollectives::combine_in_node(const Task& task, const NodeBlocks& t
   own_.run(inside, call);
 }
 
-/// Each share goes to the ranks whose blocks it is of; if all ranks of a node have equal blocks and
-/// shares, these are the same.
+/// Sends each share to the ranks whose blocks it belongs to. If all ranks of a node have equal
+/// blocks and shares, each keeps its own.
 void NodeBlockCollectives::store_blocks(const Task& task, const NodeBlocks& ours,
                                         const PartialSums& by, const Call& call) {
   const int size = static_cast<int>(ours.counts().size());

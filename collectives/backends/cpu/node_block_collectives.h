@@ -14,23 +14,23 @@
 
 namespace ddp::internal {
 
-/// So much data for single ranks goes to all of them rather, in fewer steps: bytes. The next power
-/// of two takes longer than between all ranks, at 2 Gbit/s.
+/// The bytes up to which data for single ranks rather goes to all of them, in fewer steps. At the
+/// next power of two this takes longer than sending between all ranks, at 2 Gbit/s.
 inline constexpr std::size_t kLittleForAll = std::size_t{16} << 10;
 
-/// Does those calls of a group with several nodes that have a block of each rank.
+/// Does the calls of a group with several nodes that have a block of each rank.
 ///
-/// Between nodes little data goes from first rank to first rank, also such that only other ranks
-/// need. Of all_gather and reduce_scatter each block comes to a node, or its sum leaves one, once,
-/// and not once for each rank there: of the blocks of a node that are long each rank takes a share,
-/// which goes to or comes from its counterparts, by MPICH's pairwise exchange (see
-/// CpuPairwiseExchange); after, or before, each step the ranks of a node put the shares together in
+/// Between nodes little data goes from first rank to first rank, also data that only other ranks
+/// need. In all_gather and reduce_scatter each block comes to a node once, or its sum leaves a node
+/// once, and not once for each rank there. For that each rank takes a share of a node's blocks if
+/// they are long. It exchanges the share with its counterparts, by MPICH's pairwise exchange (see
+/// CpuPairwiseExchange). After (or before) each step the ranks of a node put the shares together in
 /// their memory.
 ///
 /// Thread: one at a time.
 class NodeBlockCollectives {
  public:
-  /// All must outlive this.
+  /// These objects must outlive this one.
   NodeBlockCollectives(const GroupContext& context, CpuCollectives& whole, NodeGroup& own)
       : context_(context), whole_(whole), own_(own) {}
 
@@ -68,11 +68,11 @@ class NodeBlockCollectives {
   const GroupContext& context_;
   CpuCollectives& whole_;
   NodeGroup& own_;
-  std::vector<char> packed_;  // blocks of a node, or by node, each with room for the largest
-  std::vector<char> ours_;    // the same of this rank's node
+  std::vector<char> packed_;  // a node's blocks, or one slot by node with room for the largest
+  std::vector<char> ours_;    // the packed blocks of this rank's node
   std::vector<char> loaded_;  // elements, as sums
-  std::vector<char> sums_;    // of the share that this rank gets
-  std::vector<char> part_;    // of another node's
+  std::vector<char> sums_;    // of this rank's share
+  std::vector<char> part_;    // this rank's share of another node's blocks
   std::vector<char> theirs_;
 };
 

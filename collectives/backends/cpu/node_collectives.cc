@@ -70,7 +70,8 @@ void NodeCollectives::barrier(const Call& call) {
   own_.run({}, call);
 }
 
-/// Within the root's node first, then from its first rank to those of the others, then there.
+/// Broadcasts within the root's node, then from its first rank to the other first ranks, then on
+/// their nodes.
 void NodeCollectives::broadcast(const Task& task, const Call& call) {
   const int root = own_.nodes().node_of(task.root);
   const std::size_t bytes = task.count * size_of(task.type);
@@ -87,7 +88,7 @@ void NodeCollectives::broadcast(const Task& task, const Call& call) {
   own_.run(own_.node() == root ? Task{} : inside, call);
 }
 
-/// Data for all ranks goes to all of them, if it is little, and each takes its block.
+/// If the data for all ranks is little, sends it to all of them, and each takes its block.
 void NodeCollectives::scatter(const Task& task, const Call& call) {
   const std::size_t bytes = task.count * size_of(task.type);
   const std::size_t all = static_cast<std::size_t>(context_.size) * bytes;
@@ -108,7 +109,7 @@ void NodeCollectives::scatter(const Task& task, const Call& call) {
   if (bytes > 0) std::memmove(task.out, result_.data() + own, bytes);
 }
 
-/// Also all_reduce.
+/// Does reduce and all_reduce.
 void NodeCollectives::reduce(const Task& task, const Call& call) {
   const PartialSums by(task.type, task.reduce);
   const char* const in = by.load(static_cast<const char*>(task.in), task.count, loaded_);
@@ -116,12 +117,12 @@ void NodeCollectives::reduce(const Task& task, const Call& call) {
                                                           : reduce_in_shares(task, by, in, call);
 }
 
-/// Whether a rank of the node does.
+/// Whether a rank of the node gets the result.
 bool NodeCollectives::gets_result(const Task& task, int node) const {
   return task.operation == Operation::all_reduce || node == own_.nodes().node_of(task.root);
 }
 
-/// Where this rank writes it on a node that gets it.
+/// Where this rank writes the result on a node that gets it.
 char* NodeCollectives::result_of(const Task& task) {
   if (task.operation == Operation::all_reduce || context_.rank == task.root) {
     return static_cast<char*>(task.out);
@@ -174,7 +175,7 @@ void NodeCollectives::reduce_in_shares(const Task& task, const PartialSums& by, 
                     .send_counts = counts};
   own_.run(inside, call);
   own_.agree(call);
-  own_.run({}, call);  // until then counterparts may be in another call
+  own_.run({}, call);  // before that, counterparts may be in another call
   if (own_.counterparts()) combine_with_counterparts(task, by, count);
   if (!gets_result(task, own_.node())) return;
 
@@ -192,7 +193,7 @@ void NodeCollectives::reduce_in_shares(const Task& task, const PartialSums& by, 
   own_.run(result, call);
 }
 
-/// Each combines one part of the share, and sends those that get the result what comes out.
+/// Each rank combines one part of the share, and sends it to those that get the result.
 void NodeCollectives::combine_with_counterparts(const Task& task, const PartialSums& by,
                                                 std::size_t count) {
   const std::size_t width = by.whole.sum_width;

@@ -19,18 +19,18 @@ namespace ddp::internal {
 
 /// Does collective tasks in the memory that ranks of a node share, and over the mesh between nodes.
 ///
-/// Between nodes little data goes from the first rank of each node to those of the others. Long
-/// data of all_reduce and reduce is divided among the ranks of a node, and each combines its share
-/// with its counterparts, the ranks with the same place on the other nodes: no data crosses the
+/// Between nodes little data goes from the first rank of each node to those of the others. In
+/// all_reduce and reduce, long data is divided among the ranks of a node. Each combines its share
+/// with its counterparts, the ranks with the same place on the other nodes. So no data crosses the
 /// network more often than it must, and all ranks of a node use it. For calls with a block of each
-/// rank see NodeBlockCollectives. Long data of gather, scatter and all_to_all, of which every block
-/// crosses the network at most once anyway, goes over the mesh as if no ranks shared memory.
+/// rank see NodeBlockCollectives. In gather, scatter and all_to_all every block crosses the network
+/// at most once anyway, so their long data goes over the mesh as if no ranks shared memory.
 ///
-/// A call is compared first by the ranks of each node, in their memory, and then by the first ranks
-/// of all nodes: nothing else is sent between nodes before, so that ranks in different calls always
-/// meet in one of these comparisons. No rank returns before both.
+/// The ranks of each node compare a call first, in their memory, then the first ranks of all nodes.
+/// Nothing else is sent between nodes before, so ranks in different calls always meet in one of
+/// these comparisons. No rank returns before both.
 ///
-/// Thread: one at a time, but stop().
+/// Thread: one at a time, except stop().
 class NodeCollectives {
  public:
   /// `context` and `whole` must outlive this.
@@ -40,12 +40,12 @@ class NodeCollectives {
 
   /// Returns when this rank's part is done. Throws ddp::Error, the agreed error, if the ranks'
   /// calls differ; ShmStopped, whose rank is a place on the node; and what CpuMesh::move() throws.
-  /// Must not be used after any of these.
+  /// After a throw, this object must not be used.
   void run(const Task& task, const Call& call);
-  /// Whether run() will not wait for other ranks.
+  /// Whether run() needs no wait for other ranks.
   bool is_ready(const Task& task) { return are_on_one_node() && own_.memory()->is_ready(task); }
 
-  /// For a task of Operation::allocate, as ShmCollectives::allocate(); null if the group has
+  /// See ShmCollectives::allocate(), for a task of Operation::allocate; null if the group has
   /// several nodes. Throws as run().
   std::shared_ptr<void> allocate(const Task& task, const Call& call);
 
@@ -58,13 +58,12 @@ class NodeCollectives {
   /// The rank with this place on this rank's node.
   int rank_at(int place) const;
 
-  /// As ShmCollectives::find_untaken(); with several nodes a rank that sends waits for the others.
+  /// See ShmCollectives::find_untaken(); with several nodes a sender waits for the others.
   std::optional<ShmCollectives::Untaken> find_untaken() const {
     return are_on_one_node() ? own_.memory()->find_untaken() : std::nullopt;
   }
 
-  /// Makes run() throw ShmStopped if it has to wait for ranks of this node, from now on. Thread:
-  /// any.
+  /// From now on run() throws ShmStopped if it has to wait for ranks of this node. Thread: any.
   void stop() noexcept;
 
  private:
@@ -84,7 +83,7 @@ class NodeCollectives {
   NodeBlockCollectives blocks_;
   std::vector<char> loaded_;  // elements of the task, as sums
   std::vector<char> sums_;
-  std::vector<char> result_;  // of a reduce, on other ranks than the root; all of a scatter
+  std::vector<char> result_;  // a reduce's, on other ranks than the root; all of a scatter
 };
 
 }  // namespace ddp::internal

@@ -9,7 +9,7 @@
 namespace ddp::internal {
 namespace {
 
-/// What a task comes to on a node of one rank.
+/// Does a task on a node of one rank: a copy.
 void do_alone(const Task& task) {
   if (!reduces(task.operation)) return copy_own(Route(task, 0, 1), 0);
   if (task.count > 0) std::memmove(task.out, task.in, task.count * size_of(task.type));

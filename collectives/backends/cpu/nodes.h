@@ -6,32 +6,32 @@
 
 namespace ddp::internal {
 
-/// Which ranks of a group share memory: those of a node. Every rank is on one node, maybe alone;
-/// the same is known on all ranks. Ranks of a node are in ascending order, and nodes in that of
-/// their first ranks. A rank's place is its index among the ranks of its node. Pure.
+/// Which ranks of a group share memory: the ranks of a node. Every rank is on one node, maybe
+/// alone, and all ranks know the same nodes. Ranks of a node are in ascending order, and nodes in
+/// the order of their first ranks. A rank's place is its index among the ranks of its node. Pure.
 class Nodes {
  public:
-  /// `reached`, by rank: the first rank whose memory it reaches, which may be itself. A rank that
-  /// reaches one that itself reaches another is alone.
+  /// `reached`, by rank: the first rank whose memory it reaches, maybe itself. If a rank reaches
+  /// one that itself reaches another, it is alone.
   explicit Nodes(const std::vector<int>& reached = {});
 
   int count() const { return static_cast<int>(nodes_.size()); }
   const std::vector<int>& ranks(int node) const { return nodes_[static_cast<std::size_t>(node)]; }
   int size(int node) const { return static_cast<int>(ranks(node).size()); }
-  /// The node's that this rank is on.
+  /// The ranks of the node that this rank is on.
   const std::vector<int>& of(int rank) const { return ranks(node_of(rank)); }
   int node_of(int rank) const { return node_of_[static_cast<std::size_t>(rank)]; }
   int place_of(int rank) const { return place_of_[static_cast<std::size_t>(rank)]; }
 
-  /// Ranks of the smallest node: as many have a counterpart with the same place on every node.
+  /// The size of the smallest node: so many ranks have a counterpart on every node.
   int smallest() const;
-  /// Ranks of the largest one.
+  /// The size of the largest node.
   int largest() const;
 
-  /// The rank with this place of every node, by node. `place` is below smallest().
+  /// The rank with this place on each node, by node. `place` is below smallest().
   std::vector<int> counterparts(int place) const;
 
-  /// The same, but for nodes one of whose ranks `works`, by rank, is 0 for: their ranks are alone.
+  /// The same nodes, but if `works`, by rank, is 0 for a rank, all ranks of its node are alone.
   Nodes without_broken(const std::vector<int>& works) const;
 
  private:

@@ -6,7 +6,7 @@
 namespace ddp::internal {
 namespace {
 
-/// What begins at `at`: none, if that is behind the end.
+/// The piece that begins at `at`; empty if `at` is past the end.
 template <class Data>
 Data piece_of(const Data& whole, std::size_t at) {
   if (at >= whole.bytes) return {};
@@ -37,7 +37,7 @@ void CpuPairwiseExchange::exchange(const CpuPart& part,
   }
 }
 
-/// Each piece is forwarded while the next one comes.
+/// Forwards each piece while the next one comes.
 void CpuPairwiseExchange::broadcast(const CpuPart& part, char* data, std::size_t bytes, int root) {
   const int next = part.after(1);
   const bool receives = part.index() != root;

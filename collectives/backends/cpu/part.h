@@ -16,7 +16,7 @@ class CpuPart {
     while (at(index_) != own) ++index_;
   }
 
-  /// All ranks of a mesh of `size`: each one's index is its number.
+  /// All ranks of a mesh of `size`: a rank's index is its number.
   static CpuPart whole(int size, int own) {
     std::vector<int> ranks(static_cast<std::size_t>(size));
     std::iota(ranks.begin(), ranks.end(), 0);
@@ -24,12 +24,12 @@ class CpuPart {
   }
 
   int size() const { return static_cast<int>(ranks_.size()); }
-  /// This rank's.
+  /// This rank's index.
   int index() const { return index_; }
-  /// The rank with an index.
+  /// The rank with this index.
   int at(int index) const { return ranks_[static_cast<std::size_t>(index)]; }
 
-  /// The index so many `steps` after this rank's, or before it, around the end; below size().
+  /// The index `steps` after this rank's, or before it, around the end; below size().
   int after(int steps) const { return (index_ + steps) % size(); }
   int before(int steps) const { return (index_ + size() - steps) % size(); }
 

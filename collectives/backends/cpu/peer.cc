@@ -11,24 +11,25 @@
 namespace ddp::internal {
 namespace {
 
-/// The credit that a sender has for short messages that were not received yet, in bytes, and what
-/// each costs besides its data.
+/// A sender's credit for short messages that were not received yet, in bytes, and the cost of each
+/// besides its data.
 constexpr std::size_t kCredit = 4 << 20;
 constexpr std::size_t kCost = 64;
 
-/// Of that, what messages of more than kLeastMapped bytes leave to the others, so that these are
-/// sent eagerly however many longer ones wait. (Less than what return_credit() leaves.)
+/// The part of the credit that messages of more than kLeastMapped bytes leave to shorter ones, so
+/// that these are sent eagerly however many longer ones wait. (Less than what return_credit()
+/// leaves.)
 constexpr std::size_t kKeptForOthers = 1 << 20;
 
-/// How many messages of a peer may wait for a receive. A program in which more do is wrong, and
+/// How many messages of a peer may wait for a receive. A program that exceeds this is wrong, and
 /// more memory would not help it.
 constexpr std::size_t kMostUnexpected = 1 << 17;
 
-/// Data of more bytes is read where both ranks map it: one copy, for which the receiver has to come
-/// first.
+/// Longer data, in bytes, is read where both ranks map it. That takes one copy, but the receiver
+/// has to come first.
 constexpr std::size_t kLeastMapped = std::size_t{64} << 10;
 
-/// From so many on memory of programs may have a huge page wherever it begins.
+/// From this size on, a program's memory may have a huge page wherever it begins.
 constexpr std::size_t kTwoHugePages = std::size_t{4} << 20;
 
 /// Whether the kernel gives huge pages to all long arrays of programs.
@@ -41,10 +42,10 @@ bool are_pages_huge() {
   return are_huge;
 }
 
-/// memcpy() takes another way with more, which is slower from a cache of another processor.
+/// With more bytes memcpy() works in a way that is slower from another processor's cache.
 constexpr std::size_t kCopiedAtOnce = std::size_t{256} << 10;
 
-/// So many bytes are read before other messages have their turn, and the sender learns of it.
+/// How many bytes are read before other messages have their turn and the sender is notified.
 constexpr std::size_t kReadPerTurn = std::size_t{1} << 20;
 
 std::size_t cost_of(const Frame& frame) {
@@ -79,7 +80,7 @@ void CpuPeer::begin(MessageAt message) {
   message->transfer.sends ? send(message) : receive(message);
 }
 
-/// For receives, too: the connection shows when the peer ends.
+/// Connects also for receives: the connection shows when the peer ends.
 void CpuPeer::open() {
   if (!connection_.is_open()) connection_.open(to_, first_);
 }
@@ -90,7 +91,7 @@ bool CpuPeer::is_short(const Transfer& transfer) const {
   return bytes <= Frame::kShort && !(heap_ && heap_->position_of(transfer.data, bytes) != 0);
 }
 
-/// That of the next message.
+/// The frame of the next message.
 Frame CpuPeer::frame_of(const Transfer& transfer) const {
   Frame frame{.kind = Frame::Kind::message,
               .type = static_cast<std::uint8_t>(transfer.type),
@@ -147,9 +148,9 @@ void CpuPeer::send(MessageAt message) {
   connection_.send(frame, message->data(), [this, message] { events_.done(message); });
 }
 
-/// By the kernel, than through the ring: one copy by it, which has to look up each page, takes less
-/// time than two through the ring, which both ranks make at once, but not with pages of 4 KiB. One
-/// page stands for all.
+/// Whether the kernel reads a message sooner than the ring moves it. The kernel's copy, which has
+/// to look up each page, beats the ring's two copies, which both ranks make at once, but not with
+/// pages of 4 KiB. One page stands for all.
 bool CpuPeer::is_read_sooner(const Message& message) const {
   const std::size_t bytes = message.bytes();
   const auto is_huge = own_.is_in_huge_page(message.data() + bytes / 2);
@@ -200,8 +201,8 @@ void CpuPeer::clear_to_send(std::uint64_t number, MessageAt message) {
   connection_.send({.kind = Frame::Kind::clear_to_send, .number = number});
 }
 
-/// If the peer is gone or has given up, nothing comes after clear_to_send either, and the end of
-/// its connection says so.
+/// If the peer is gone or has given up, nothing follows clear_to_send either; the end of its
+/// connection says so.
 bool CpuPeer::read_memory(const RecvConnection& connection) {
   if (readings_.empty()) return false;
   const auto [number, message, place] = readings_.front();
@@ -218,8 +219,8 @@ bool CpuPeer::read_memory(const RecvConnection& connection) {
   return true;
 }
 
-/// Where this rank maps it, too, or else by the kernel. If the peer has not given up until
-/// afterwards, the data was what it has sent.
+/// Reads in memory that both ranks map, or else through the kernel. If the peer has not given up
+/// until afterwards, the data was what it has sent.
 bool CpuPeer::read_piece(const Reading& reading, std::span<char> to,
                          const RecvConnection& connection) const {
   const auto& [number, message, place] = reading;
@@ -232,7 +233,7 @@ bool CpuPeer::read_piece(const Reading& reading, std::span<char> to,
   return !connection.has_writer_given_up();
 }
 
-/// So many bytes of a long message have been moved; whether it is complete.
+/// Counts `bytes` of a long message as moved; returns whether it is complete.
 bool CpuPeer::advance(MessageAt message, std::size_t bytes) {
   message->moved += bytes;
   message->last_progress = std::chrono::steady_clock::now();
@@ -247,7 +248,7 @@ void CpuPeer::return_credit(std::size_t credit) {
   connection_.send({.kind = Frame::Kind::credit, .count = std::exchange(credit_to_return_, 0)});
 }
 
-/// After the peer's bye, messages that it has not matched never will be.
+/// After the peer's bye, it matches no more messages: fails an unmatched one.
 void CpuPeer::fail_unmatched_after_bye() {
   if (!received_bye_) return;
   const std::string theirs = std::string(name(Operation::leave)) + "; it " + describe_unexpected();
@@ -352,7 +353,7 @@ void CpuPeer::on_data(std::uint64_t number, std::size_t bytes) {
   if (advance(found->second, bytes)) incoming_.erase(found);
 }
 
-/// What is read at the end may be answered, which fails as the connection has ended.
+/// Reads what came last. Answers to it fail, as the connection has ended.
 void CpuPeer::on_closed(const std::string& reason) {
   if (lost_ || is_ending_) return;
   is_ending_ = true;

@@ -30,7 +30,7 @@ namespace ddp::internal {
 
 class CpuMessages;
 
-/// Where threads that wait for messages find those, until they are destroyed.
+/// How threads that wait for messages find the CpuMessages, until it is destroyed.
 struct MessageRoom {
   std::shared_mutex mutex;
   CpuMessages* messages = nullptr;
@@ -55,10 +55,10 @@ class MessageCall : public Completion {
 struct Message {
   Transfer transfer;
   std::shared_ptr<MessageCall> call;
-  std::chrono::steady_clock::time_point last_progress;  ///< it was begun, or data was moved
-  std::chrono::milliseconds timeout{};                  ///< without progress
+  std::chrono::steady_clock::time_point last_progress;  ///< when it was begun or last moved data
+  std::chrono::milliseconds timeout{};                  ///< the longest time without progress
   std::size_t moved = 0;                                ///< bytes of a long message
-  MemoryPlace place = {};                               ///< if the receiver may read it there
+  MemoryPlace place = {};  ///< set if the receiver may read the data there
 
   std::size_t bytes() const;
   char* data() const { return static_cast<char*>(transfer.data); }
@@ -74,13 +74,13 @@ std::string describe(const Transfer& transfer, int peer);
 /// The messages between this rank and one other. Each of the two sends frames on a connection of
 /// its own.
 ///
-/// Short messages are sent eagerly, with their data; the receiver keeps those that no receive has
-/// been posted for (MPI: unexpected messages). The sender's credit bounds their size. Any other
+/// Short messages are sent eagerly, with their data. If no receive has been posted for one, the
+/// receiver keeps it (MPI: unexpected messages); the sender's credit bounds their size. Any other
 /// message's data is sent when the receiver says clear_to_send, and read straight into its buffer.
 ///
-/// Ranks that have a ring try to do with one copy: the sender of a long message says where its data
-/// is, and the receiver reads it there. Where the kernel refuses that, or the data cannot be read,
-/// the receiver says clear_to_send instead.
+/// Ranks that have a ring try to use one copy: the sender of a long message says where its data is,
+/// and the receiver reads it there. If the kernel refuses that, or the data cannot be read, the
+/// receiver says clear_to_send instead.
 ///
 /// The n-th message with a tag goes to the n-th receive with that tag. Messages with different tags
 /// do not wait for each other.
@@ -91,47 +91,47 @@ class CpuPeer {
   struct Events {
     std::function<void(MessageAt message)> done;
 
-    /// The peer's message, `theirs` in the words of describe(), does not fit this one.
+    /// The peer's message, described as `theirs`, does not fit this one.
     std::function<void(MessageAt message, const std::string& theirs)> mismatched;
 
-    /// The connection ended: what the peer has sent before has to be read now.
+    /// The connection ended: the peer's last data has to be read now.
     std::function<void()> ending;
 
     /// The connection ended; all open messages with the peer fail.
     std::function<void(const std::string& reason)> lost;
 
-    /// The peer sent more messages that were not received than are kept; `tag` is the last one's.
+    /// The peer sent more messages without a receive than are kept; `tag` is the last one's.
     std::function<void(std::size_t kept, std::int32_t tag)> overflowed;
 
-    /// There is something for read_memory() to do.
+    /// read_memory() has something to do.
     std::function<void()> readable;
   };
 
-  /// `to` is where the peer listens, `first` the first frame for it, with the token that marks the
-  /// peer's memory, too; `own` is the mark of this process; `own_rank` is as messages name it.
+  /// `to` is where the peer listens. `first` is the first frame for it; its token also marks the
+  /// peer's memory. `own` is the mark of this process. Messages name this rank `own_rank`.
   CpuPeer(boost::asio::io_context& context, const RunLocked& run_locked,
           boost::asio::ip::tcp::endpoint to, const Frame& first, const MemoryMark& own,
           int own_rank, Events events);
 
   void begin(MessageAt message);
 
-  /// Sends a short message through the ring without a Message; false if it has to be begun.
+  /// Sends a short message through the ring without a Message; false if it needs begin().
   bool send_now(const Transfer& transfer);
 
-  /// Receives the next message of `connection` in its ring without a Message. `late`: it has not
-  /// come yet. `other`: something else has, or was expected before.
+  /// Receives the next message of `connection` in its ring without a Message. Returns `late` if it
+  /// has not come yet, `other` if something else has come or was expected before.
   enum class Next { received, late, other };
   Next receive_now(const Transfer& transfer, RecvConnection& connection);
 
-  /// Notifies the peer, if there was ever a message between the two, that no more follow.
+  /// Notifies the peer that no more messages follow, if there was ever one between the two.
   void send_bye();
 
-  /// Whether the peer has sent its bye, or is gone, or there was never a message between the two.
+  /// Whether the peer has sent its bye, or is gone, or never exchanged a message with this rank.
   bool has_finished() const {
     return received_bye_ || lost_ || (!accepted_ && !connection_.is_open());
   }
 
-  /// For the connection on which the peer sends: it was accepted; a frame, or data, came (as
+  /// Events of the connection on which the peer sends: it was accepted; a frame or data came (as
   /// FrameReader::Events); it ended.
   void on_connected();
   bool on_frame(const Frame& frame, const char* data);
@@ -139,22 +139,21 @@ class CpuPeer {
   void on_data(std::uint64_t number, std::size_t bytes);
   void on_closed(const std::string& reason);
 
-  /// "has sent tag 5": the messages from the peer that were not received.
+  /// Names the messages from the peer that were not received: "has sent tag 5".
   std::string describe_unexpected() const;
 
-  /// Notifies the peer that this rank reads its ring, and may read its memory, of which `heap` may
-  /// have some.
+  /// Notifies the peer that this rank reads its ring and may read its memory, also in `heap`.
   void offer_ring(std::shared_ptr<const ShmHeap> heap);
-  /// Sends through a ring from now on, once what was sent before is written.
+  /// Sends through a ring from now on, once everything sent before is written.
   void use_ring(ShmRing ring) { connection_.use_ring(std::move(ring)); }
   void set_awake(bool awake) { connection_.set_awake(awake); }
   void go_on() { connection_.go_on(); }
 
-  /// Reads one turn's bytes of a long message where the peer has it; whether there was one.
-  /// `connection` is that on which the peer sends.
+  /// Reads one turn's bytes of a long message in the peer's memory; returns whether there was one.
+  /// The peer sends on `connection`.
   bool read_memory(const RecvConnection& connection);
   bool is_reading() const { return !readings_.empty(); }
-  /// Whether the peer has yet to take a long message.
+  /// Whether the peer still has to take a long message.
   bool is_awaited() const { return !announced_.empty(); }
 
   void close() noexcept { connection_.close(); }
@@ -166,7 +165,7 @@ class CpuPeer {
     std::vector<char> data;
   };
 
-  /// A long message that this rank reads where the peer has it.
+  /// A long message that this rank reads in the peer's memory.
   struct Reading {
     std::uint64_t number;
     MessageAt message;
@@ -199,21 +198,21 @@ class CpuPeer {
   bool accepted_ = false;  // the peer has connected to us
   bool sent_bye_ = false;
   bool received_bye_ = false;
-  bool is_ending_ = false;           // what the peer sent last is being read
+  bool is_ending_ = false;           // the peer's last data is being read
   std::optional<std::string> lost_;  // the reason
 
   std::uint64_t sent_ = 0;                        // messages
-  std::size_t credit_;                            // left for short messages to the peer
+  std::size_t credit_;                            // credit left for short messages to the peer
   std::map<std::uint64_t, MessageAt> announced_;  // ours that wait for clear_to_send or taken
 
   std::uint64_t received_ = 0;  // messages
   // By tag, each tag in the order of arrival. A tag is never in both.
   std::multimap<std::int32_t, Unexpected> unexpected_;
   std::multimap<std::int32_t, MessageAt> posted_;  // receives
-  std::size_t unexpected_cost_ = 0;                // in credit
+  std::size_t unexpected_cost_ = 0;                // their credit
   std::size_t credit_to_return_ = 0;
   std::map<std::uint64_t, MessageAt> incoming_;  // the peer's messages that are cleared to send
-  bool reads_memory_ = false;                    // until that is refused
+  bool reads_memory_ = false;                    // until the kernel refuses
   std::shared_ptr<const ShmHeap> heap_;
   std::deque<Reading> readings_;
 };

@@ -11,8 +11,8 @@ namespace {
 using boost::asio::ip::tcp;
 using boost::system::error_code;
 
-/// How many connections are kept that have not identified themselves, besides three for every rank.
-/// Ranks do so at once.
+/// How many unidentified connections are kept, besides three for every rank. Ranks identify
+/// themselves at once.
 constexpr std::size_t kMaxUnidentified = 64;
 
 }  // namespace
@@ -82,7 +82,7 @@ void CpuReception::add_connection(tcp::socket socket) {
   accepted.connection->open();
 }
 
-/// It must be a hello, a watch or calls, with the rank of the sender and our token.
+/// The first frame must be a hello, a watch or calls, with the rank of the sender and our token.
 bool CpuReception::on_first_frame(Accepted& accepted, const Frame& frame) {
   const bool is_rank = frame.tag >= 0 && frame.tag < ranks_ && frame.tag != own_;
   if (accepted.watches || frame.number != token_ || !is_rank) return false;

@@ -20,18 +20,18 @@
 namespace ddp::internal {
 
 /// Accepts the connections of a group's other ranks. The first frame on each says whose it is and
-/// what for; those who do not say it get nothing, and the oldest of them are closed if there are
-/// many.
+/// what for. A connection without such a frame gets nothing; if there are many, the oldest are
+/// closed.
 ///
 /// Thread: any, under the lock of `run_locked`; events, too.
 class CpuReception {
  public:
   struct Events {
-    /// The rank sends its messages on this connection. Returns who gets them from now on; null if
-    /// it had one before.
+    /// The rank sends its messages on this connection. Returns the peer that gets them from now on;
+    /// null if the rank had a connection before.
     std::function<CpuPeer*(int rank, const std::shared_ptr<RecvConnection>& connection)> on_hello;
 
-    /// A frame about messages. False: it is invalid.
+    /// A frame about messages. Returns false if it is invalid.
     std::function<bool(int rank, const Frame& frame, const char* data)> on_frame;
 
     /// A connection for CpuMesh::accept().
@@ -41,15 +41,15 @@ class CpuReception {
     std::function<void(const std::string& reason)> on_failure;
   };
 
-  /// Listens where `own`, one of `listeners`, does.
+  /// Listens with the listener of `own` in `listeners`.
   CpuReception(boost::asio::io_context& context, RunLocked run_locked, CpuListeners& listeners,
                int own, int ranks, Events events);
 
-  /// Closes all; no event is called any more.
+  /// Closes all connections; after that no event is called.
   void close() noexcept;
 
  private:
-  /// `peer` is set by a hello, `watches` by a watch.
+  /// A hello sets `peer`, a watch sets `watches`.
   struct Accepted {
     std::shared_ptr<RecvConnection> connection;
     CpuPeer* peer = nullptr;

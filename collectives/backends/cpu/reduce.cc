@@ -5,7 +5,7 @@
 
 namespace ddp::internal {
 
-/// In the order of ranks.
+/// Combines in the order of ranks.
 void CpuReduce::combine_exchanged(const CpuPart& part, const Reduction& reduction, const char* own,
                                   char* out, std::size_t count) {
   sums_.resize(std::max(sums_.size(), count * reduction.sum_width));
@@ -33,12 +33,12 @@ void CpuReduce::run(const CpuPart& part, const Reduction& reduction, std::size_t
   run_pairwise(part, reduction, width, in, longer, out);
 }
 
-/// By the pairwise exchange of MPICH's reduce_scatter (Thakur, Rabenseifner, Gropp 2005, 3.3), with
-/// the loop over pieces outside.
+/// Uses the pairwise exchange of MPICH's reduce_scatter (Thakur, Rabenseifner, Gropp 2005, 3.3),
+/// with the loop over pieces outside.
 void CpuReduce::run_pairwise(const CpuPart& part, const Reduction& reduction, std::size_t width,
                              const char* in, const std::vector<Share>& shares, char* out) {
   const std::size_t in_piece = CpuPairwiseExchange::kPiece / width;  // elements
-  // Elements of a share's piece that begins at `at`.
+  // The number of elements of a share's piece that begins at `at`.
   const auto length = [&](const Share& share, std::size_t at) {
     return at < share.count ? std::min(in_piece, share.count - at) : 0;
   };

@@ -14,14 +14,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// So long after a thread has looked at the rings other ranks do not wake this one.
+/// For so long after a thread has looked at the rings, other ranks do not wake this one.
 constexpr auto kIdle = std::chrono::microseconds(300);
 constexpr int kLooksPerYield = 64;
-/// A look takes many of the processor's units. Where another rank's thread is on the same core, a
-/// long message took it up to a tenth more time without these. A short one comes before.
+/// A look uses many of the processor's units. If another rank's thread was on the same core, a long
+/// message took it up to a tenth more time without these pauses. Short messages come before.
 constexpr int kLooksAtOnce = 16;
 constexpr int kPausesPerLook = 16;
-/// A rank that has a long message read by another hears of it after each turn of that.
+/// If another rank reads a long message, this rank is notified after each turn.
 constexpr int kTurnInSpins = 4;
 
 }  // namespace
@@ -47,7 +47,7 @@ void CpuRings::add(int rank, CpuPeer& peer, const std::shared_ptr<RecvConnection
   offer(rank);
 }
 
-/// The sender may write to a ring that this rank reads, if there is memory for it.
+/// Lets the sender write to a ring that this rank reads, if there is memory for it.
 void CpuRings::offer(int rank) {
   auto ring = rings_ ? rings_->from(rank) : std::nullopt;
   if (!ring) return;
@@ -79,7 +79,7 @@ void CpuRings::turn(int rank) {
 RecvConnection* CpuRings::fast_lane_of(int rank) {
   RecvConnection* const from = link(rank).from.get();
   if (!awake_ || from == nullptr || !from->has_ring() || !rings_->have_own_cpus()) return nullptr;
-  is_idle_ = false;  // so it stays awake
+  is_idle_ = false;  // so that it stays awake
   return from;
 }
 
@@ -87,7 +87,7 @@ void CpuRings::read(int rank) {
   if (link(rank).from) link(rank).from->read_ring();
 }
 
-/// Whether anything was read.
+/// Moves data in the rings; returns whether anything was read.
 bool CpuRings::move() {
   bool moved = false;
   for (const Link* const each : read_from_) moved = each->from->read_ring() || moved;
@@ -96,14 +96,14 @@ bool CpuRings::move() {
   return moved;
 }
 
-/// One turn of each rank; whether anything was read.
+/// Reads one turn of each rank; returns whether anything was read.
 bool CpuRings::read_memory() {
   bool moved = false;
   for (const Link* const each : read_from_) moved = each->peer->read_memory(*each->from) || moved;
   return moved;
 }
 
-/// In the background, turn by turn, while no thread looks at the rings often.
+/// Reads in the background, turn by turn, while no thread looks at the rings often.
 void CpuRings::read_memory_later() {
   if (awake_ || std::exchange(reads_later_, true)) return;
   boost::asio::post(io_context_, [this] {
@@ -123,7 +123,7 @@ void CpuRings::set_awake(bool awake) {
   for (CpuPeer* const peer : written_to_) peer->set_awake(awake);
 }
 
-/// Until nobody has looked at the rings for a while.
+/// Moves data until no thread has looked at the rings for a while.
 void CpuRings::watch_idleness() {
   watches_idleness_ = true;
   idle_timer_.expires_after(kIdle);

@@ -16,42 +16,44 @@
 
 namespace ddp::internal {
 
-/// The rings between this rank and others of its node, and who looks at them: threads that wait for
-/// a message read and write them themselves, and spin for a moment; the other ranks need not wake
-/// this one as long as some do, and for a moment longer. After that the thread of the io_context
-/// does it when it is woken. The same for long messages that are read in the sender's memory.
+/// The rings between this rank and others of its node, and who looks at them. Threads that wait for
+/// a message read and write the rings themselves, and spin for a moment. While some do, and for a
+/// moment longer, the other ranks need not wake this one. After that they wake the thread of the
+/// io_context, which does it. The same holds for long messages that are read in the sender's
+/// memory.
 ///
 /// Thread: any, under the lock of `run_locked`, which move_until() takes itself.
 class CpuRings {
  public:
   CpuRings(boost::asio::io_context& context, RunLocked run_locked, int ranks);
 
-  /// From now on ranks of this node go on in these, once both have them.
+  /// From now on ranks of this node use these rings, once both have them.
   void use(ShmRings rings);
 
-  /// The rank sends on this connection, the only one of it. `peer` must outlive this.
+  /// The rank sends on this connection, its only one. `peer` must outlive this.
   void add(int rank, CpuPeer& peer, const std::shared_ptr<RecvConnection>& connection);
   bool has(int rank) { return link(rank).from != nullptr; }
 
-  /// The rank reads a ring of ours; goes on in its own. False: that cannot be.
+  /// The rank reads a ring of ours (offer), or continues in its own (turn). False if that cannot
+  /// be.
   bool on_offer(int rank);
   bool on_turn(int rank);
 
-  /// The connection of the rank, if its ring is looked at often, and there are CPUs enough to wait
+  /// Returns the rank's connection if its ring is looked at often and there are CPUs enough to wait
   /// for it; else null.
   RecvConnection* fast_lane_of(int rank);
 
-  /// Reads what the rank has written.
+  /// Reads what the rank has written to its ring.
   void read(int rank);
 
-  /// There is something for CpuPeer::read_memory() to do.
+  /// Schedules CpuPeer::read_memory(), which has something to do.
   void read_memory_later();
 
   /// Moves what is in the rings until `is_done`, or nothing has come for a while.
   void move_until(const std::function<bool()>& is_done,
                   std::chrono::steady_clock::time_point deadline);
 
-  /// About what waking up costs: how long to spin.
+  /// How long to spin: about the cost of waking up.
   static constexpr std::chrono::microseconds kLongestSpin{50};
 
   void close() noexcept { idle_timer_.cancel(); }
@@ -60,7 +62,7 @@ class CpuRings {
   struct Link {
     CpuPeer* peer = nullptr;
     std::shared_ptr<RecvConnection> from = {};
-    bool is_offered = false;  ///< it reads a ring of ours
+    bool is_offered = false;  ///< the rank reads a ring of ours
   };
 
   /// A thread in move_until().
@@ -91,11 +93,11 @@ class CpuRings {
   boost::asio::steady_timer idle_timer_;
   std::optional<ShmRings> rings_;
   std::vector<std::unique_ptr<Link>> links_;  // by rank; null until it is first asked for
-  std::vector<const Link*> read_from_;        // whose rings this rank reads
-  std::vector<CpuPeer*> written_to_;          // who reads this rank's
+  std::vector<const Link*> read_from_;        // ranks whose rings this one reads
+  std::vector<CpuPeer*> written_to_;          // ranks that read this one's
   int movers_ = 0;                            // threads in move_until()
   bool awake_ = false;             // the rings are looked at often: nobody has to wake this rank
-  bool is_idle_ = true;            // they were not, since the timer was set
+  bool is_idle_ = true;            // no thread has looked at them since the timer was set
   bool watches_idleness_ = false;  // the timer runs
   bool reads_later_ = false;       // read_memory() is about to be called in the background
 };

@@ -23,13 +23,13 @@
 namespace ddp::internal {
 namespace {
 
-/// What a rank tells the others first.
+/// The first message of a rank to the others.
 struct Introduction {
   CpuListeners::Packed listener;
   ShmOffer offer;
 };
 
-/// Where this rank takes memory from: of the first rank whose memory it may open, or else its own.
+/// The memory that this rank uses: that of the first rank whose memory it may open, or its own.
 struct Source {
   int rank = 0;
   ddprun::Fd memory = {};
@@ -44,15 +44,15 @@ Source source_before(const CpuMesh& mesh, const std::vector<Introduction>& all) 
   return {mesh.rank()};
 }
 
-/// Nullopt if that fails, or this rank is alone.
+/// Returns nullopt if mapping fails, or this rank is alone.
 std::optional<ShmArena> map_memory(const CpuMesh& mesh, ddprun::Fd memory, const Nodes& nodes) {
   const int size = static_cast<int>(nodes.of(mesh.rank()).size());
   if (size == 1 || size > ShmCollectives::kMostRanks) return std::nullopt;
   return ShmArena::map(std::move(memory), size, nodes.place_of(mesh.rank()));
 }
 
-/// Those that this rank may use, and their node; none if the kernel knows more than there is room
-/// for.
+/// Writes the CPUs that this rank may use, and their node; no CPUs if the kernel knows more than
+/// there is room for.
 void write_cpus(ShmMember& member) {
   cpu_set_t allowed;
   if (::sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return;
@@ -62,7 +62,7 @@ void write_cpus(ShmMember& member) {
   }
 }
 
-/// Connects to the listener of every other of these ranks.
+/// Connects to the listener of each other rank in `ranks`.
 std::vector<HangupWatch::Connection> connect_to(CpuMesh& mesh, const std::vector<int>& ranks) {
   boost::asio::io_context context;
   std::vector<HangupWatch::Connection> connections;
@@ -80,7 +80,7 @@ std::vector<HangupWatch::Connection> connect_to(CpuMesh& mesh, const std::vector
   return connections;
 }
 
-/// Not if descriptors or threads are used up. Should another rank be lost instead, the next
+/// Returns false if descriptors or threads are used up. If another rank is lost instead, the next
 /// exchange with it says so.
 bool is_watching(ShmCollectives& shared, CpuMesh& mesh, const std::vector<int>& ranks) {
   try {
@@ -91,7 +91,8 @@ bool is_watching(ShmCollectives& shared, CpuMesh& mesh, const std::vector<int>& 
   }
 }
 
-/// Memory for the whole group takes no more than that for the node, which is not known yet.
+/// Maps memory for the node. Memory for the whole group takes no more, and the node is not known
+/// yet.
 std::optional<ShmArena> map_with_node(CpuListeners& listeners, const CpuMesh& mesh,
                                       CpuCollectives& whole, Nodes& nodes) {
   ddprun::Fd own = ShmArena::create(std::min(mesh.size(), ShmCollectives::kMostRanks));
@@ -100,7 +101,7 @@ std::optional<ShmArena> map_with_node(CpuListeners& listeners, const CpuMesh& me
   std::ranges::transform(all, std::back_inserter(known), &Introduction::listener);
   listeners.learn(known);
   Source source = source_before(mesh, all);
-  nodes = Nodes(whole.all_gather(source.rank));  // from now on nobody opens another's
+  nodes = Nodes(whole.all_gather(source.rank));  // after this no rank opens another's
   if (source.rank == mesh.rank()) source.memory = std::move(own);
   auto arena = map_memory(mesh, std::move(source.memory), nodes);
   if (arena) write_cpus(arena->members()[nodes.place_of(mesh.rank())]);
@@ -111,8 +112,8 @@ std::optional<ShmArena> map_with_node(CpuListeners& listeners, const CpuMesh& me
 
 }  // namespace
 
-/// A step that fails on one rank is known to all before the next. Ranks that are alone take part,
-/// unless all are.
+/// If a step fails on one rank, all know it before the next. Ranks that are alone take part, unless
+/// all are.
 SharedMemory share_memory(const GroupContext& context, CpuListeners& listeners, CpuMesh& mesh,
                           CpuCollectives& whole) {
   SharedMemory shared;

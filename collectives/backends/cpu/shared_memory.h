@@ -12,16 +12,16 @@
 
 namespace ddp::internal {
 
-/// What the ranks of this rank's node do in their memory, numbered by their places.
+/// The memory that the ranks of this rank's node share; there they are numbered by place.
 struct SharedMemory {
   Nodes nodes;
   std::unique_ptr<ShmCollectives> collectives;  ///< null if this rank is alone on its node
 };
 
-/// Shares memory among the ranks of the group that can map the same, and tells all who they are.
-/// Neither host names nor addresses count: they may be equal in containers that share nothing.
-/// If one rank of a node cannot share, none of that node does. The ranks tell each other their
-/// listeners on the way. Throws what CpuMesh::move() throws.
+/// Shares memory among the ranks of the group that can map the same, and tells all ranks who they
+/// are. Host names and addresses do not count: they may be equal in containers that share nothing.
+/// If one rank of a node cannot share, none of that node does. The ranks also exchange their
+/// listeners. Throws what CpuMesh::move() throws.
 SharedMemory share_memory(const GroupContext& context, CpuListeners& listeners, CpuMesh& mesh,
                           CpuCollectives& whole);
 

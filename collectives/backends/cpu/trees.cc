@@ -10,7 +10,7 @@
 namespace ddp::internal {
 namespace {
 
-/// The index so many places after `root`, around the end; and the other way round.
+/// This rank's place after `root`, around the end; below, the rank with such a place.
 int from_root(const CpuPart& part, int root) {
   return (part.index() + part.size() - root) % part.size();
 }
@@ -32,7 +32,7 @@ std::vector<int> CpuTrees::neighbours(int index, int size) {
   return all;
 }
 
-/// A binomial tree: the distance halves with each step.
+/// Uses a binomial tree: the distance halves with each step.
 void CpuTrees::broadcast(const CpuPart& part, char* data, std::size_t bytes, int root) {
   const int place = from_root(part, root);
   int step = 1;
@@ -45,8 +45,8 @@ void CpuTrees::broadcast(const CpuPart& part, char* data, std::size_t bytes, int
   }
 }
 
-/// The same tree upwards, and down again for all_reduce. What is sent are sums, which are elements
-/// of a type of their own where they are wider.
+/// Uses the same tree upwards, and down again for all_reduce. Ranks send sums, which have a type of
+/// their own if they are wider than elements.
 void CpuTrees::reduce(const CpuPart& part, const Task& task) {
   const int root = task.operation == Operation::reduce ? task.root : 0;
   const PartialSums by(task.type, task.reduce);
@@ -69,7 +69,7 @@ void CpuTrees::reduce(const CpuPart& part, const Task& task) {
   broadcast(part, static_cast<char*>(task.out), task.count * size_of(task.type), root);
 }
 
-/// The tree of broadcast() upwards: what a rank has heard of lies side by side.
+/// Uses the tree of broadcast() upwards: the blocks that a rank has lie side by side.
 void CpuTrees::gather(const CpuPart& part, char* out, std::size_t bytes) {
   const auto block = [&](int index) { return out + static_cast<std::size_t>(index) * bytes; };
   const auto length = [&](int index, int step) {
@@ -87,13 +87,13 @@ void CpuTrees::gather(const CpuPart& part, char* out, std::size_t bytes) {
   }
 }
 
-/// Bruck's algorithm (Bruck et al.: Efficient Algorithms for All-to-All Communications in
-/// Multiport Message-Passing Systems, 1997): what a rank has doubles with each step.
+/// Uses Bruck's algorithm (Bruck et al.: Efficient Algorithms for All-to-All Communications in
+/// Multiport Message-Passing Systems, 1997): a rank's data doubles with each step.
 void CpuTrees::all_gather(const CpuPart& part, char* out, std::size_t bytes) {
   if (bytes == 0) return;
   const auto size = static_cast<std::size_t>(part.size());
   const auto own = static_cast<std::size_t>(part.index());
-  blocks_.resize(size * bytes);  // of this rank and those after it
+  blocks_.resize(size * bytes);  // this rank's block and those after it
   std::memcpy(blocks_.data(), out + own * bytes, bytes);
   for (std::size_t have = 1; have < size; have *= 2) {
     const int step = static_cast<int>(have);

@@ -10,29 +10,29 @@
 
 namespace ddp::internal {
 
-/// Little data in a part of many ranks, in log2(n) steps, of each of which a rank sends to and
-/// receives from one at most. Ranks must have agreed on the call. Throws what CpuMesh::move()
-/// throws.
+/// Moves little data in a part of many ranks, in log2(n) steps. In a step a rank sends to at most
+/// one rank and receives from at most one. Ranks must have agreed on the call. Throws what
+/// CpuMesh::move() throws.
 ///
-/// Data is combined in an order that depends on nothing but the number of ranks, and rounded once.
+/// Combines data in an order that depends only on the number of ranks, and rounds once.
 class CpuTrees {
  public:
   explicit CpuTrees(CpuPairwiseExchange& pairwise) : pairwise_(pairwise) {}
 
-  /// The ranks with which one whose index is `index` deals in gather(), and in broadcast() from the
-  /// first: two of a rank on the average.
+  /// The ranks that one with this index deals with in gather(), and in broadcast() from the first:
+  /// two a rank on average.
   static std::vector<int> neighbours(int index, int size);
 
-  /// From the rank with the index `root` to all.
+  /// Sends from the rank with the index `root` to all.
   void broadcast(const CpuPart& part, char* data, std::size_t bytes, int root);
 
-  /// A task of Operation::reduce or all_reduce.
+  /// Does a task of Operation::reduce or all_reduce.
   void reduce(const CpuPart& part, const Task& task);
 
-  /// `out` has a block of so many bytes for each rank, with this one's already in its place. To the
-  /// first rank of the part; others may get some blocks, too.
+  /// Gathers to the first rank of the part; others may get some blocks, too. `out` has a block of
+  /// `bytes` for each rank, with this rank's already in place.
   void gather(const CpuPart& part, char* out, std::size_t bytes);
-  /// To all.
+  /// The same to all ranks.
   void all_gather(const CpuPart& part, char* out, std::size_t bytes);
 
  private:

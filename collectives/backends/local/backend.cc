@@ -23,7 +23,7 @@ class LocalBackend : public Backend {
     check_in_host_memory(task, name_, 0);
   }
   void run(const Task& task) override {
-    // The count of all_to_all_v is in the lists by rank.
+    // all_to_all_v has its count in the lists by rank.
     const std::size_t count = task.send_counts.empty() ? task.count : task.send_counts.front();
     if (count == 0 || task.in == task.out) return;
     const std::size_t bytes = count * size_of(task.type);

@@ -8,7 +8,7 @@
 
 namespace ddp::internal {
 
-/// For a group of one rank, where every call is a copy; `name` is the backend that was asked for.
+/// Makes the backend of a group of one rank: every call is a copy. `name` is the backend asked for.
 std::unique_ptr<Backend> make_local_backend(std::string name);
 
 }  // namespace ddp::internal
