@@ -112,7 +112,7 @@ std::shared_ptr<const BitwiseKernels> BitwiseKernels::of(int device) {
   return kernels;
 }
 
-/// The functions are looked up here, too: with lazy loading that is what loads a kernel.
+/// Also looks up the functions: with lazy loading that loads a kernel.
 BitwiseKernels::BitwiseKernels(int device) : device_(device) {
   const OnDevice here(device_);
   const BesideCaptures beside;

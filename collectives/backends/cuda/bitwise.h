@@ -18,8 +18,8 @@ namespace ddp::internal {
 /// Thread: any; combine() with the device as the current one.
 class BitwiseKernels {
  public:
-  /// Those of the device, loaded unless a group of this process has them. To load them may wait for
-  /// all that runs on the device, so it has to be done while no call waits there for another rank.
+  /// The device's kernels, loaded unless a group of this process has them. Loading may wait for all
+  /// that runs on the device, so do it while no call there waits for another rank.
   static std::shared_ptr<const BitwiseKernels> of(int device);
 
   explicit BitwiseKernels(int device);

@@ -11,7 +11,7 @@
 namespace ddp::internal {
 namespace {
 
-/// 0 if no launcher has set a variable.
+/// Returns 0 if no launcher has set a variable.
 int local_rank() {
   for (const char* variable :
        {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"}) {

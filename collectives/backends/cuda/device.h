@@ -9,10 +9,10 @@
 
 namespace ddp::internal {
 
-/// The GPU to use: that of the calling thread's current CUDA context. Without one, the GPU with the
-/// number of the process's local rank (LOCAL_RANK of ddprun and torchrun,
-/// OMPI_COMM_WORLD_LOCAL_RANK, MPI_LOCALRANKID of hydra, SLURM_LOCALID), modulo the number of GPUs,
-/// as the launcher may show the process only one; without that, the first. Throws ddp::Error.
+/// Returns the GPU to use: that of the calling thread's current CUDA context. Without one, the
+/// process's local rank (LOCAL_RANK of ddprun and torchrun, OMPI_COMM_WORLD_LOCAL_RANK,
+/// MPI_LOCALRANKID of hydra, SLURM_LOCALID) modulo the number of GPUs, as the launcher may show the
+/// process only one. Without a local rank, the first GPU. Throws ddp::Error.
 int choose_device();
 
 /// A GPU with its primary context, which the CUDA runtime uses, too. Thread: any.
@@ -41,8 +41,8 @@ class OnDevice {
   ~OnDevice();
 };
 
-/// Makes the context the calling thread's for the scope of a destructor: CUDA may leak what is
-/// destroyed without it. False if the context is gone: then so is what was in it.
+/// Makes the context the calling thread's for the scope of a destructor: without it CUDA may leak
+/// what is destroyed. False if the context is gone: then its contents are gone, too.
 class InContext {
  public:
   explicit InContext(CUcontext context) noexcept;
@@ -58,7 +58,7 @@ class InContext {
 /// A CUDA event: a point in the work of a stream. Thread: any.
 class DeviceEvent {
  public:
-  /// On the current device, which need not be current in the calls below, nor at its end.
+  /// Made on the current device; the calls below and the destructor do not need it to be current.
   DeviceEvent();
   DeviceEvent(const DeviceEvent&) = delete;
   DeviceEvent& operator=(const DeviceEvent&) = delete;
@@ -66,14 +66,14 @@ class DeviceEvent {
 
   void record(CUstream stream);
 
-  /// Makes the work that the stream is given from now on wait for the event.
+  /// Makes the stream's later work wait for the event.
   void make_wait(CUstream stream) const;
 
-  /// Whether all that was in the stream when the event was recorded is done. Throws ddp::Error if
-  /// that failed. Never blocks.
+  /// Whether all work that was in the stream when the event was recorded is done. Throws ddp::Error
+  /// if the work failed. Never blocks.
   bool is_reached() const;
 
-  /// Blocks until is_reached(). Throws as that does.
+  /// Blocks until is_reached(), and throws as that does.
   void wait() const;
 
  private:
@@ -81,14 +81,14 @@ class DeviceEvent {
   CUevent event_ = nullptr;
 };
 
-/// Events of one device that are used again and again: CUDA makes one more slowly than it records
-/// it. Thread: any.
+/// Events of one device that are reused: CUDA makes an event more slowly than it records one.
+/// Thread: any.
 class DeviceEvents {
  public:
-  /// One that was given back, or a new one on the current device.
+  /// Returns an event that was given back, or a new one on the current device.
   std::unique_ptr<DeviceEvent> take();
 
-  /// What was recorded in it may still be waited for by streams.
+  /// Streams may still wait for what was recorded in the event.
   void give_back(std::unique_ptr<DeviceEvent> event);
 
  private:
@@ -96,15 +96,15 @@ class DeviceEvents {
   std::vector<std::unique_ptr<DeviceEvent>> free_;
 };
 
-/// The number of the stream, which is no other's: a handle may be that of one that is destroyed and
-/// still has work, and then of a new one. nullopt: the driver tells none.
+/// The number of the stream, which no other stream has. A handle is not unique: a destroyed stream
+/// may still have work while a new stream has its handle. nullopt: the driver has no such numbers.
 std::optional<unsigned long long> number_of(CUstream stream);
 
 /// Whether the stream is being captured into a graph.
 bool is_capturing(CUstream stream);
 
-/// Allows the calling thread, for a scope, what CUDA forbids it while any thread captures in the
-/// global mode: to query an event, or to load a kernel.
+/// Lets the calling thread, for a scope, do what CUDA forbids while any thread captures in the
+/// global mode: query an event, or load a kernel.
 class BesideCaptures {
  public:
   BesideCaptures();

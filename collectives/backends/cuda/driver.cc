@@ -48,7 +48,7 @@ void check_cuda(CUresult result, const char* function) {
   throw Error(ErrorKind::system, std::string("ddp: ") + function + ": " + text);
 }
 
-/// The devices up to the first entry that is none are visible.
+/// Devices are visible up to the first invalid entry.
 bool may_see_gpus() noexcept {
   const char* const value = std::getenv("CUDA_VISIBLE_DEVICES");
   const std::string_view visible = value == nullptr ? "0" : value;

@@ -44,9 +44,9 @@ namespace ddp::internal {
   X(cuStreamWaitEvent)           \
   X(cuThreadExchangeStreamCaptureMode)
 
-/// The functions of CUDA's driver, libcuda.so.1, that are used here. It is loaded when it is first
-/// asked for and stays loaded: a program that never touches a GPU starts and runs without it. The
-/// driver's handles of streams and events are those of the CUDA runtime, too.
+/// The functions of CUDA's driver, libcuda.so.1, that are used here. It is loaded when first asked
+/// for and stays loaded: a program that never touches a GPU starts and runs without it. The
+/// driver's handles of streams and events are also those of the CUDA runtime.
 struct Cuda {
   DDP_CUDA_FUNCTIONS(DDP_FUNCTION_POINTER)
 
@@ -55,12 +55,12 @@ struct Cuda {
 };
 
 /// The loaded driver. Throws ddp::Error of kind usage that says what is missing (the library, one
-/// of its functions, a GPU) and where it comes from. Thread: any.
+/// of its functions, a GPU) and where to get it. Thread: any.
 const Cuda& cuda();
 
 /// Whether the driver is there, and CUDA_VISIBLE_DEVICES does not hide every GPU. Unlike the
-/// functions below it does not initialize the driver, which children of this process that are
-/// forked later could not use then.
+/// functions below it does not initialize the driver: then children that are forked later could not
+/// use it.
 bool may_see_gpus() noexcept;
 
 /// The number of GPUs that this process sees, above 0. Throws ddp::Error of kind usage if there is

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Instead of host_calls.cc in a build without the headers of NCCL or CUDA.
+// Replaces host_calls.cc in a build without the headers of NCCL or CUDA.
 #include "collectives/backends/cuda/host_calls.h"
 #include "ddp/error.h"
 

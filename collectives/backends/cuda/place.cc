@@ -7,16 +7,16 @@
 namespace ddp::internal {
 
 MemoryPlace place_of(const void* memory) {
-  unsigned type = 0;  // stays for memory that CUDA does not know
+  unsigned type = 0;  // remains for memory that CUDA does not know
   int device = 0;
-  unsigned is_managed = 0;  // of the size that other programs give it; a boolean is smaller
+  unsigned is_managed = 0;  // other programs use this size; a boolean is smaller
   CUpointer_attribute wanted[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
                                   CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
                                   CU_POINTER_ATTRIBUTE_IS_MANAGED};
   void* found[] = {&type, &device, &is_managed};
   const CUresult result =
       cuda().cuPointerGetAttributes(3, wanted, found, reinterpret_cast<CUdeviceptr>(memory));
-  if (result != CUDA_SUCCESS) return {};  // an error of something else: the call will report it
+  if (result != CUDA_SUCCESS) return {};  // something else's error: the call will report it
   if (type == CU_MEMORYTYPE_DEVICE && is_managed == 0) return {.is_known = true, .device = device};
   return {.is_known = type != 0, .device = std::nullopt};
 }
@@ -34,7 +34,7 @@ std::optional<int> device_of(CUstream stream) {
 }
 
 bool reaches_unknown_memory(int device) {
-  int reaches = 1;  // where the driver does not say, the call is tried
+  int reaches = 1;  // if the driver does not say, the call is tried
   cuda().cuDeviceGetAttribute(&reaches, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, device);
   return reaches != 0;
 }

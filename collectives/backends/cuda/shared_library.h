@@ -9,34 +9,34 @@
 
 namespace ddp::internal {
 
-/// Helpers to load a vendor's library at run time as a table of its functions: a struct with a
-/// pointer for each, named as the function is.
+/// Helpers that load a vendor's library at run time as a table of its functions: a struct with a
+/// pointer for each function, with the function's name.
 
 /// Throws ddp::Error of kind usage: buffers on a GPU cannot be used, for this reason.
 [[noreturn]] void refuse_gpu_buffers(const std::string& reason);
 
-/// dlopen(); throws as refuse_gpu_buffers(), with `advice` on where the library comes from. The
-/// library is never closed: CUDA and NCCL have threads of their own once they were used.
+/// dlopen(); throws as refuse_gpu_buffers(), with `advice` on where to get the library. The library
+/// is never closed: CUDA and NCCL have threads of their own once they were used.
 void* open_library(const char* file, const char* advice);
 
 /// dlsym(); throws as refuse_gpu_buffers().
 void* find_function(void* library, const char* name);
 
-/// Null where the library has none of that name.
+/// Sets null if the library has no function of that name.
 template <class F>
 void find_optional(F*& function, void* library, const char* name) {
   function = reinterpret_cast<F*>(::dlsym(library, name));
 }
 
-/// For a list of functions X(name): declares a pointer for each, or looks each of them up in
-/// `library` and sets it in `table`. Names of cuda.h are macros for today's version of a function,
-/// so a name is expanded before it becomes text.
+/// For a list of functions X(name): declares a pointer for each, or looks each up in `library` and
+/// sets it in `table`. Names of cuda.h are macros for today's version of a function, so a name is
+/// expanded before it becomes text.
 #define DDP_TEXT(name) #name
 #define DDP_FUNCTION_POINTER(name) decltype(&::name) name = nullptr;  // NOLINT
 #define DDP_FIND_FUNCTION(name) \
   table.name = reinterpret_cast<decltype(table.name)>(find_function(library, DDP_TEXT(name)));
 
-/// The table that `load` returned, or the ddp::Error that it threw, for every thread that asks.
+/// Gives every thread that asks the table that `load` returned, or throws what it threw.
 ///
 /// The constructor does not throw: under GCC 12's thread sanitizer a thread that waits for the
 /// initializer of a static variable is not woken when that throws.

@@ -18,7 +18,7 @@ struct RankCall {
   std::int32_t unused = 0;
 };
 
-/// Any total order will do: least and greatest are equal only if all calls are.
+/// Orders calls. Any total order will do: least and greatest are equal only if all calls are.
 bool is_less(const Call& one, const Call& other) {
   return std::memcmp(&one, &other, sizeof(Call)) < 0;
 }

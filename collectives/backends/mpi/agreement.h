@@ -9,13 +9,13 @@
 
 namespace ddp::internal {
 
-/// Compares the calls of all ranks before MPI's own function is called. MPI would wait for ever for
+/// Compares the calls of all ranks before MPI's own function is called. MPI would wait forever for
 /// a rank that does not make the call, and its behaviour is undefined if calls differ.
 ///
-/// It is the dissemination barrier of Hensgen, Finkel and Manber (Two Algorithms for Barrier
+/// Uses the dissemination barrier of Hensgen, Finkel and Manber (Two Algorithms for Barrier
 /// Synchronization, 1988). Every message carries the least and the greatest call that its sender
-/// knows of, so after log2(n) steps each rank knows that all have come and whether all calls are
-/// the same.
+/// knows. So after log2(n) steps each rank knows that all have come and whether all calls are the
+/// same.
 ///
 /// Thread: one at a time; abort() any.
 class MpiAgreement {

@@ -64,13 +64,13 @@ MpiLibrary& join_and_start(const GroupContext& context) {
   publish_joined(context, "mpi");
   std::vector<int> ranks(static_cast<std::size_t>(context.size));
   std::iota(ranks.begin(), ranks.end(), 0);
-  // MPI_Init waits for ever for a rank that does not call it.
+  // MPI_Init would wait forever for a rank that does not call it.
   wait_for_all_ranks(context, kJoined,
                      {.judge = [&] { return judge_joined(joined_lines(context, ranks)); }});
   return start_mpi(context);
 }
 
-/// Whether each element is treated by itself, so that the call can be made in pieces.
+/// Whether each element is independent, so that the call can be made in pieces.
 bool is_elementwise(Operation operation) {
   return operation == Operation::broadcast || operation == Operation::reduce ||
          operation == Operation::all_reduce;
@@ -103,7 +103,7 @@ void MpiBackend::refuse(const Task& task, const std::string& why) const {
                   std::string(": ") + name(task.operation) + ": " + why);
 }
 
-/// MPI's counts are of type int.
+/// Refuses what MPI cannot do: its counts are of type int.
 void MpiBackend::check(const Task& task) const {
   if (task.on_device) {
     at_rank(context_.named(context_.rank),
@@ -162,8 +162,8 @@ void MpiBackend::perform(const Task& task) {
   }
 }
 
-/// Each rank sends every other the number of elements it has for it, then all ranks agree whether
-/// each got the numbers that it expects.
+/// Each rank sends every other the number of elements that it has for it. Then all ranks agree
+/// whether each got the numbers that it expects.
 void MpiBackend::compare_counts(const Task& task, const Call& call) {
   const bool combines = reduces(task.operation);
   const Route route(task, context_.rank, context_.size);
@@ -199,7 +199,7 @@ bool is_long(const Task& task, std::size_t piece_bytes) {
   return is_elementwise(task.operation) && task.count > piece_bytes / size_of(task.type);
 }
 
-/// In pieces, because copies of the data, on the host or in wider types, are as large as a piece.
+/// Cuts a task: copies of the data, on the host or in wider types, are as large as a piece.
 std::vector<Task> split_into_pieces(const Task& task, std::size_t piece_bytes) {
   const std::size_t width = size_of(task.type);
   const std::size_t most = piece_bytes / width;
@@ -242,7 +242,7 @@ std::optional<Error> MpiBackend::leave() noexcept {
     messages_->finish();
     queue_.run({.operation = Operation::leave});
   } catch (const Error& error) {
-    return error;  // a rank that still needs the group gets it from its own next call
+    return error;  // a rank that still needs the group gets it from its next call
   } catch (const std::exception&) {
     return std::nullopt;
   }

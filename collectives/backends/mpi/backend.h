@@ -8,8 +8,8 @@
 
 namespace ddp::internal {
 
-/// Returns when every rank has joined. Throws ddp::Error, of kind usage if MPI is not installed or
-/// its launcher did not start these processes.
+/// Makes backend mpi. Returns when every rank has joined. Throws ddp::Error, of kind usage if MPI
+/// is not installed or its launcher did not start these processes.
 std::unique_ptr<Backend> make_mpi_backend(GroupContext context);
 
 }  // namespace ddp::internal

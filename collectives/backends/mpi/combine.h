@@ -8,8 +8,8 @@
 
 namespace ddp::internal {
 
-/// Reductions with MPI. It has no floats of 8 and 16 bits, which are combined in float32 and
-/// rounded at the end, and no average, which is a sum that is divided.
+/// Reductions with MPI. MPI lacks floats of 8 and 16 bits: they are combined in float32 and rounded
+/// at the end. It also lacks an average: that is a sum that is divided.
 class MpiCombine {
  public:
   void run(MpiGroup& group, const Task& task, int rank, int size);

@@ -19,7 +19,7 @@
 namespace ddp::internal {
 namespace {
 
-/// Throws errors of CUDA as MPI's are: the text alone, to which the caller adds rank and call.
+/// Throws CUDA's errors as MPI's are: the text alone; the caller adds rank and call.
 template <class F>
 auto with_runtime_errors(F work) -> decltype(work()) {
   try {
@@ -29,7 +29,7 @@ auto with_runtime_errors(F work) -> decltype(work()) {
   }
 }
 
-/// For destructors: drops errors.
+/// Runs `work` in a destructor: drops errors.
 template <class F>
 void run_quietly_on(const CudaDevice& device, F work) noexcept {
   try {
@@ -39,8 +39,8 @@ void run_quietly_on(const CudaDevice& device, F work) noexcept {
   }
 }
 
-/// Whether MPI alone touches the data. Code of this library, which needs it in host memory,
-/// combines what MPI cannot, and copies what MPI cannot do in place.
+/// Whether only MPI touches the data. Code of this library needs it in host memory: it combines
+/// what MPI cannot combine, and copies what MPI cannot do in place.
 bool is_done_by_mpi_alone(const Task& task, bool in_place) {
   switch (task.operation) {
     case Operation::all_to_all:
@@ -59,7 +59,7 @@ bool is_done_by_mpi_alone(const Task& task, bool in_place) {
   return size_of(task.type) > 2 && task.reduce != ReduceOp::avg;
 }
 
-/// A task's input and output on the GPU, and where their copies are in host memory. If the two
+/// A task's input and output on the GPU, and the places of their copies in host memory. If the two
 /// overlap, so do the copies.
 struct Staged {
   Staged(const Task& task, int rank, int size)
@@ -90,7 +90,7 @@ struct Staged {
 
 }  // namespace
 
-/// The GPU, and what copies need.
+/// The GPU, and what its copies need.
 struct MpiDevice::Gpu {
   Gpu() : device(choose_device()) {
     const OnDevice here(device);
@@ -115,14 +115,14 @@ struct MpiDevice::Gpu {
                "cuMemcpyAsync");
   }
 
-  /// Waits for all copies that were begun.
+  /// Waits for all copies begun so far.
   void finish() const {
     DeviceEvent done;
     done.record(stream);
     done.wait();
   }
 
-  /// Host memory of at least as many bytes, kept for the next collective task.
+  /// Returns host memory of at least `bytes`, kept for the next collective task.
   char* staging_memory(std::size_t bytes) {
     if (!copies || copies->size() < bytes) {
       copies.reset();
@@ -131,8 +131,8 @@ struct MpiDevice::Gpu {
     return copies->data();
   }
 
-  /// Has `call` do each piece on copies. The stream keeps its order: so a piece's copy is made
-  /// while MPI moves the piece before, and is not written before that of two pieces ago is read.
+  /// Lets `call` do each piece on copies. The stream keeps its order: a piece is copied while MPI
+  /// moves the piece before it, and overwrites the piece two before only after that has been read.
   void run_on_copies(std::span<const Task> pieces, std::span<const Staged> staged,
                      const std::function<void(const Task&)>& call) {
     const std::size_t room = std::ranges::max(staged, {}, &Staged::bytes).bytes();
@@ -163,7 +163,7 @@ struct MpiDevice::Gpu {
 
 class MpiDevice::StagedCopies : public StagedMessages {
  public:
-  /// Returns when the data to be sent is in the copies.
+  /// Returns when the copies have the data to send.
   StagedCopies(const Gpu& gpu, std::vector<Transfer>& transfers) : gpu_(gpu) {
     for (Transfer& each : transfers) {
       const std::size_t bytes = each.count * size_of(each.type);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Instead of device.cc in a build without the headers of NCCL or CUDA.
+// Replaces device.cc in a build without the headers of NCCL or CUDA.
 #include "collectives/backends/mpi/device.h"
 
 namespace ddp::internal {

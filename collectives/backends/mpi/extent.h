@@ -21,8 +21,8 @@ struct Extent {
   }
 };
 
-/// The parts of task.in that rank `rank` of `size` reads, and of task.out that it writes, in a
-/// collective task.
+/// The part of task.in that rank `rank` of `size` reads in a collective task, and the part of
+/// task.out that it writes.
 Extent input_of(const Task& task, int rank, int size);
 Extent output_of(const Task& task, int rank, int size);
 

@@ -12,37 +12,37 @@
 namespace ddp::internal {
 
 /// An interface to MPI without the types of mpi.h. Every implementation of MPI has its own ABI. So
-/// the code that calls MPI is in a plug-in, libddp_mpi.so, which is built against the mpi.h of one
-/// implementation; libddp loads it when a program asks for backend mpi (process.h).
+/// the code that calls MPI is in a plug-in, libddp_mpi.so, built against the mpi.h of one
+/// implementation. libddp loads it when a program asks for backend mpi (process.h).
 ///
 /// Errors of MPI are thrown as std::runtime_error with MPI's text. Thread: any, several at once.
 
 /// Messages that were begun, in the order of their transfers.
 class MpiRequests {
  public:
-  /// Cancels what is not complete. MPI may still read from buffers that it began to send, and write
+  /// Cancels incomplete messages. MPI may still read from buffers that it began to send, and write
   /// to buffers that it began to receive.
   virtual ~MpiRequests() = default;
 
   /// Whether all are complete. Never blocks. Thread: one at a time.
   virtual bool test() = 0;
 
-  /// The index of the first that is not complete, after test().
+  /// The index of the first incomplete message, after test().
   virtual std::size_t first_open() const = 0;
 
-  /// Bytes of a message that was received.
+  /// The bytes of a received message.
   virtual std::size_t received(std::size_t index) const = 0;
 };
 
-/// The ranks of one group, numbered as in the group. It has communicators of its own, so its
-/// messages never match those of other groups.
+/// The ranks of one group, numbered as in the group. It has its own communicators, so its messages
+/// never match those of other groups.
 class MpiGroup {
  public:
   /// Does not free the communicators: other ranks may still need them.
   virtual ~MpiGroup() = default;
 
-  /// Sends `bytes` of `out`, at most 1 KiB, to one rank and receives as many from another. Calls
-  /// `goes_on` repeatedly while it waits, and returns false when that does. Thread: one at a time.
+  /// Sends `bytes` of `out`, at most 1 KiB, to one rank, and receives as many from another. While
+  /// it waits, calls `goes_on` repeatedly; returns false when that does. Thread: one at a time.
   virtual bool exchange(int to, const void* out, int from, void* in, std::size_t bytes,
                         const std::function<bool()>& goes_on) = 0;
 
@@ -68,7 +68,7 @@ class MpiLibrary {
     bool ours = false;  ///< this call started MPI, not the program
   };
 
-  /// Starts MPI unless the program has. `before_end` is called when the program calls MPI_Finalize,
+  /// Starts MPI unless the program has. If the program calls MPI_Finalize, `before_end` is called
   /// in its thread, before MPI ends.
   virtual World start(void (*before_end)()) = 0;
 
@@ -78,8 +78,8 @@ class MpiLibrary {
   /// Ends MPI.
   virtual void end() noexcept = 0;
 
-  /// The group of these ranks of MPI_COMM_WORLD. All of them call it with the same tag, 0 to 32767,
-  /// which keeps apart groups that are made at the same time.
+  /// Makes the group of these ranks of MPI_COMM_WORLD. All of them call it with the same tag, 0 to
+  /// 32767; it distinguishes groups that are made at the same time.
   virtual std::unique_ptr<MpiGroup> make_group(std::span<const int> ranks, int tag) = 0;
 
   /// Whether MPI says that it is CUDA-aware: takes addresses of a GPU's memory.

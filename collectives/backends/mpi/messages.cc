@@ -14,7 +14,7 @@ namespace ddp::internal {
 
 using Clock = std::chrono::steady_clock;
 
-/// The messages of one task. Every test of it, in any thread, makes progress.
+/// The messages of one task. Each test, in any thread, makes progress.
 class MpiMessages::MessageCall : public AsyncCall {
  public:
   MessageCall(MpiMessages& all, Task task, std::uint64_t number)
@@ -49,7 +49,7 @@ class MpiMessages::MessageCall : public AsyncCall {
     return true;
   }
 
-  /// Whether it is complete, or has failed.
+  /// Returns whether the call is complete or has failed.
   bool advance() {
     const std::lock_guard lock(mutex_);
     if (over_) return true;
@@ -80,7 +80,7 @@ class MpiMessages::MessageCall : public AsyncCall {
     staged_.reset();
   }
 
-  /// One of the messages, for errors.
+  /// Describes one of the messages, for errors.
   Call call(std::size_t index) const {
     const Transfer& each = task_.transfers[index];
     return {.number = number_,
@@ -96,7 +96,7 @@ class MpiMessages::MessageCall : public AsyncCall {
     return agree_on(all_.context_, where, kind, "failed " + where + ": " + reason);
   }
 
-  /// An error if a message has another length than its receive.
+  /// Returns an error if a message and its receive have different lengths.
   std::optional<Error> difference() const {
     for (std::size_t i = 0; i < task_.transfers.size(); ++i) {
       const Transfer& each = task_.transfers[i];
@@ -151,7 +151,7 @@ void MpiMessages::run(const Task& task) {
   post(task)->wait();
 }
 
-/// MPI has no descriptor to wait for, so this thread polls, less often while nothing completes. A
+/// MPI has no descriptor to wait for. So this thread polls, less often while nothing completes. A
 /// thread that waits for a message polls without a pause, in wait().
 void MpiMessages::progress_in_background() {
   using std::chrono::microseconds;

@@ -19,10 +19,9 @@
 
 namespace ddp::internal {
 
-/// Messages between two ranks, matched by MPI, beside the calls of all ranks. MPI makes progress
-/// only inside its own functions: a thread that waits for messages calls MPI_Test itself, and a
-/// thread of this class, started by the first begin(), does so for messages that no thread waits
-/// for.
+/// Messages between two ranks, matched by MPI, beside the collective calls. MPI makes progress only
+/// inside its own functions. So a thread that waits for messages calls MPI_Test itself. For the
+/// other messages a thread of this class, started by the first begin(), does so.
 ///
 /// The first failure ends all messages. Thread: any, several at once.
 class MpiMessages {
@@ -32,10 +31,10 @@ class MpiMessages {
   MpiMessages(const MpiMessages&) = delete;
   MpiMessages& operator=(const MpiMessages&) = delete;
 
-  /// Fails the messages that are not complete.
+  /// Fails the incomplete messages.
   ~MpiMessages();
 
-  /// Begins all messages of the task at once. With buffers on a device it first waits until the
+  /// Begins all messages of the task at once. With buffers on a device, first waits until the
   /// task's stream has come to them.
   std::shared_ptr<AsyncCall> begin(const Task& task);
 
@@ -45,7 +44,8 @@ class MpiMessages {
   /// Waits for all messages that were begun.
   void finish();
 
-  /// Makes all messages fail with `error`, unless there was a failure before. Returns the first.
+  /// Makes all messages fail with `error`, unless there was a failure before. Returns the first
+  /// failure.
   Error fail(const Error& error);
 
   /// The first failure.
@@ -65,7 +65,7 @@ class MpiMessages {
   std::optional<Error> failure_;
   std::atomic<std::uint64_t> number_ = 0;
 
-  std::mutex mutex_;  // of all that follows
+  std::mutex mutex_;  // protects all that follows
   std::condition_variable changed_;
   std::list<std::shared_ptr<MessageCall>> open_;
   bool stopping_ = false;

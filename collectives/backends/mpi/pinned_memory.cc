@@ -26,7 +26,7 @@ std::unique_ptr<PinnedMemory> PinnedPool::take(std::size_t bytes) {
   {
     const std::lock_guard lock(mutex_);
     const auto found = kept_.lower_bound(whole);
-    if (found != kept_.end() && found->first <= 4 * whole) {  // a small copy holds no large memory
+    if (found != kept_.end() && found->first <= 4 * whole) {  // a small copy keeps no large memory
       kept_bytes_ -= found->first;
       auto memory = std::move(found->second);
       kept_.erase(found);

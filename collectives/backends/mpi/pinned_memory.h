@@ -24,18 +24,18 @@ class PinnedMemory {
   void* data_ = nullptr;
 };
 
-/// Keeps pinned memory for the next user, up to a limit: to allocate it takes longer than most
-/// copies. All of it is of one GPU, which has to be current. Thread: any.
+/// Keeps pinned memory for the next user, up to a limit: allocating it takes longer than most
+/// copies. All of it belongs to one GPU, which has to be current. Thread: any.
 class PinnedPool {
  public:
-  /// Memory of at least as many bytes.
+  /// Returns memory of at least `bytes`.
   std::unique_ptr<PinnedMemory> take(std::size_t bytes);
 
-  /// The memory may be taken again, or is freed.
+  /// Keeps the memory for take(), or frees it.
   void give(std::unique_ptr<PinnedMemory> memory);
 
  private:
-  std::mutex mutex_;                                                // of what follows
+  std::mutex mutex_;                                                // protects what follows
   std::multimap<std::size_t, std::unique_ptr<PinnedMemory>> kept_;  // by size
   std::size_t kept_bytes_ = 0;
 };

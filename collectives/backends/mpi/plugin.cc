@@ -57,7 +57,7 @@ class Requests : public MpiRequests {
 
 class Group : public MpiGroup {
  public:
-  /// `negative` is for messages with negative tags, which MPI does not have.
+  /// MPI has no negative tags: `negative` carries messages with such tags.
   Group(MPI_Comm calls, MPI_Comm messages, MPI_Comm negative)
       : calls_(calls), messages_(messages), negative_tags_(negative) {}
 
@@ -66,7 +66,7 @@ class Group : public MpiGroup {
     const int count = static_cast<int>(bytes);
     MPI_Request request = MPI_REQUEST_NULL;
     must(MPI_Irecv(in, count, MPI_BYTE, from, kExchangeTag, calls_, &request));
-    // So short that MPI sends it eagerly: it does not wait for the receiver.
+    // So short that MPI sends it eagerly, without waiting for the receiver.
     must(MPI_Send(out, count, MPI_BYTE, to, kExchangeTag, calls_));
     for (int done = 0; done == 0;) {
       must(MPI_Test(&request, &done, MPI_STATUS_IGNORE));
@@ -107,7 +107,8 @@ class Group : public MpiGroup {
   MPI_Comm negative_tags_;
 };
 
-/// Called first in MPI_Finalize, as the callback of an attribute of MPI_COMM_SELF (MPI 3.1, 8.7.1).
+/// MPI_Finalize calls this first, as the callback of an attribute of MPI_COMM_SELF (MPI 3.1,
+/// 8.7.1).
 int call_before_end(MPI_Comm /*self*/, int /*key*/, void* before_end, void* /*state*/) {
   (*reinterpret_cast<void (**)()>(before_end))();
   return MPI_SUCCESS;
@@ -165,7 +166,7 @@ class Library : public MpiLibrary {
     return std::make_unique<Group>(calls, messages, negative);
   }
 
-  /// Open MPI, MPICH and their derivatives have this extension.
+  /// Asks by an extension that Open MPI, MPICH and their derivatives have.
   bool is_cuda_aware() noexcept override {
     void* const found = ::dlsym(RTLD_DEFAULT, "MPIX_Query_cuda_support");
     return found != nullptr && reinterpret_cast<int (*)()>(found)() == 1;

@@ -18,7 +18,7 @@ void combine(void* in, void* in_out, int* count, MPI_Datatype* /*type*/) {
   reduction(kType, kOp).add(in_out, in, static_cast<std::size_t>(*count));
 }
 
-/// The operation as the other backends have it.
+/// The operation as the other backends do it.
 template <DataType kType, ReduceOp kOp>
 MPI_Op own_op() {
   static const MPI_Op op = [] {
@@ -29,8 +29,8 @@ MPI_Op own_op() {
   return op;
 }
 
-/// Sums of integers of 8 or 16 bits, signed or not, wrap around. MPI_SUM of Open MPI 4.1 saturates
-/// where it uses vector instructions (ompi/mca/op/avx, _mm512_adds_epi8 and _epi16).
+/// Sums of integers of 8 or 16 bits wrap around. Open MPI 4.1's MPI_SUM saturates if it uses vector
+/// instructions (ompi/mca/op/avx, _mm512_adds_epi8 and _epi16).
 MPI_Op mpi_sum(DataType type) {
   switch (size_of(type)) {
     case 1:
@@ -42,7 +42,7 @@ MPI_Op mpi_sum(DataType type) {
   }
 }
 
-/// NaN wins. With MPI_MIN and MPI_MAX the result depends on the order of ranks.
+/// A NaN is the result. With MPI_MIN and MPI_MAX the result would depend on the order of ranks.
 template <ReduceOp kOp>
 MPI_Op mpi_extreme(DataType type, MPI_Op of_integers) {
   if (type == DataType::float32) return own_op<DataType::float32, kOp>();
@@ -129,7 +129,7 @@ class CollectiveCall {
       case Operation::all_to_all:
       case Operation::all_to_all_v:
         return all_to_all();
-      default:  // barrier and leave: MpiAgreement was the barrier
+      default:  // barrier and leave: MpiAgreement did the barrier
         return;
     }
   }
@@ -138,7 +138,7 @@ class CollectiveCall {
   int count() const { return static_cast<int>(task_.count); }
   bool is_root() const { return rank_ == task_.root; }
 
-  /// The offset of this rank's block in memory that has a block for each rank.
+  /// The offset of this rank's block in memory with a block for each rank.
   std::size_t own_begin(const std::vector<std::size_t>& counts) const {
     const auto own = static_cast<std::size_t>(rank_);
     if (counts.empty()) return own * task_.count * width_;
@@ -178,7 +178,7 @@ class CollectiveCall {
                         blocks.begins.data(), type_, comm_));
   }
 
-  /// In place at the root means that its own block is not moved.
+  /// In place at the root: its own block is not moved.
   void* scatter_out() const {
     return is_root() && task_.out == all_in() ? MPI_IN_PLACE : task_.out;
   }
@@ -193,7 +193,7 @@ class CollectiveCall {
                       count(), type_, task_.root, comm_));
   }
 
-  /// MPI_IN_PLACE would put the result at the beginning of all blocks.
+  /// Copies in place: MPI_IN_PLACE would put the result at the beginning of all blocks.
   void reduce_scatter() {
     const bool in_place = task_.out == all_in();
     std::vector<char> copy(in_place ? task_.count * width_ : 0);
@@ -207,7 +207,7 @@ class CollectiveCall {
     if (!copy.empty()) std::memcpy(task_.out, copy.data(), copy.size());
   }
 
-  /// MPI_IN_PLACE would have to be used by all ranks or none.
+  /// Copies in place: MPI_IN_PLACE would have to be used by all ranks or none.
   void all_to_all() {
     const char* in = static_cast<const char*>(task_.in);
     std::vector<char> copy;

@@ -8,18 +8,18 @@
 
 namespace ddp::internal {
 
-/// MPI in this process. It is loaded and started for the first group that uses it. Unless the
-/// program started it itself, it is ended when the process ends and all groups were left. If a
-/// group was not left in good order, MPI is never ended: other ranks may still wait for this one,
-/// and mpirun kills them when a process exits without MPI_Finalize.
+/// MPI in this process. The first group that uses it loads and starts it. Unless the program
+/// started it, it is ended when the process ends and all groups were left. If a group was not left
+/// in good order, MPI is never ended: other ranks may still wait for this one, and mpirun kills
+/// them if a process exits without MPI_Finalize.
 ///
 /// Thread: any, several at once.
 
-/// Loads and starts MPI, if that was not done yet. Throws ddp::Error of kind usage if the plug-in
-/// or MPI is not installed, or the group's ranks are not those of MPI's world.
+/// Loads and starts MPI, unless done before. Throws ddp::Error of kind usage if the plug-in or MPI
+/// is not installed, or the group's ranks are not those of MPI's world.
 MpiLibrary& start_mpi(const GroupContext& context);
 
-/// Counts the groups that were joined and not left in good order.
+/// Count the groups that were joined and not left in good order.
 void begin_mpi_group();
 void end_mpi_group();
 

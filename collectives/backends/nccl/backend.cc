@@ -26,7 +26,7 @@
 namespace ddp::internal {
 namespace {
 
-/// A call in the communicator's stream, or in the caller's: then it needs not join that. wait()
+/// A call in the communicator's stream or in the caller's; only the former has to be joined. wait()
 /// makes the caller's stream wait, not the host.
 class NcclAsyncCall : public AsyncCall {
  public:
@@ -75,7 +75,7 @@ class NcclBackend : public Backend {
     connect(device);
   }
 
-  /// For a group of one rank, where leave() is not called.
+  /// Closes a group of one rank: leave() is not called for it.
   ~NcclBackend() override {
     if (communicator_) communicator_->close();
   }
@@ -113,15 +113,15 @@ class NcclBackend : public Backend {
 
   GroupContext context_;
   std::unique_ptr<Backend> host_;  // null if all ranks are in this process
-  mutable std::mutex mutex_;       // of the next four
+  mutable std::mutex mutex_;       // protects the next four
   std::shared_ptr<NcclCommunicator> communicator_;
   std::function<void(const Error& error)> failed_;
   bool is_aborted_ = false;
-  std::optional<std::chrono::milliseconds> timeout_;  // that was set after the group was made
+  std::optional<std::chrono::milliseconds> timeout_;  // if it was set after the group was made
   std::optional<NcclCalls> calls_;
   std::optional<NcclWatch> watch_;
-  std::optional<DeviceEvent> begin_event_;         // of the call that is being enqueued
-  std::shared_ptr<NcclCall> last_;                 // that no graph has; null: there was none
+  std::optional<DeviceEvent> begin_event_;  // for the call that is being enqueued
+  std::shared_ptr<NcclCall> last_;          // the last call that is in no graph; null: none yet
   std::optional<unsigned long long> last_stream_;  // the number of its stream
   std::uint64_t issued_ = 0;
 };
@@ -187,11 +187,11 @@ std::shared_ptr<AsyncCall> NcclBackend::begin_in_stream(const Task& task) {
   return enqueue(task, true);
 }
 
-/// In the caller's stream where that is asked for: to another stream and back takes a GPU 5 us. But
-/// calls of a graph, and of a group, which are ordered only at its end, are in the communicator's
-/// stream; so are those in CU_STREAM_PER_THREAD, which is another stream in the thread in which
-/// NCCL launches them. If the caller's stream is being captured, that becomes part of the capture,
-/// a fork in the graph, and AsyncCall::wait() joins it.
+/// Puts the call into the caller's stream if asked: the way to another stream and back takes a GPU
+/// 5 us. These calls use the communicator's stream instead: calls of a graph; calls of a group,
+/// which are ordered only at its end; and calls with CU_STREAM_PER_THREAD, which is another stream
+/// in the thread in which NCCL launches them. If the caller's stream is being captured, the
+/// communicator's becomes part of the capture, a fork in the graph, and AsyncCall::wait() joins it.
 std::shared_ptr<AsyncCall> NcclBackend::enqueue(const Task& task, bool in_stream) {
   try {
     if (!communicator_) connect(device_for(task));
@@ -204,7 +204,7 @@ std::shared_ptr<AsyncCall> NcclBackend::enqueue(const Task& task, bool in_stream
   }
 }
 
-/// An event is recorded after the call.
+/// Launches the call, and records an event after it.
 std::shared_ptr<NcclCall> NcclBackend::launch(const Task& task, CUstream stream) {
   const OnDevice here(communicator_->device());
   if (const auto failure = communicator_->failure()) throw Error(*failure);
@@ -224,8 +224,8 @@ std::shared_ptr<NcclCall> NcclBackend::launch(const Task& task, CUstream stream)
   return call;
 }
 
-/// The stream waits for the work that the caller's has, and for the call before this one. (A graph
-/// cannot wait for a call outside it.)
+/// Makes the stream wait for the work of the caller's stream and for the call before this one. (A
+/// graph cannot wait for a call outside it.)
 void NcclBackend::order(const Task& task, CUstream stream, bool is_captured) {
   if (stream != task.stream) {
     begin_event_->record(task.stream);
@@ -258,7 +258,7 @@ std::string NcclBackend::where(const Task& task) const {
   return "in " + describe(call);
 }
 
-/// The kernels are loaded before the ranks connect: none of their calls is on the device yet.
+/// Loads the kernels before the ranks connect: none of their calls is on the device yet.
 void NcclBackend::connect(int device) {
   const auto made = std::make_shared<NcclCommunicator>(context_, device);
   {
@@ -306,8 +306,8 @@ std::shared_ptr<void> NcclBackend::allocate(const Task& task) {
   }
 }
 
-/// Only with Options::device are all ranks of the group, and of its parts, connected by now. The
-/// color of a part is its first member.
+/// Splits only with Options::device: then all ranks of the group, and of its parts, are connected
+/// by now. The color of a part is its first member.
 std::unique_ptr<Backend> NcclBackend::split(
     const GroupContext* part, const std::vector<int>& members,
     const std::function<std::unique_ptr<Backend>()>& make_host) {
@@ -323,7 +323,7 @@ std::unique_ptr<Backend> NcclBackend::split(
   return std::make_unique<NcclBackend>(connected, make_host());
 }
 
-/// As for split(), where each rank knows of the others that they are connected.
+/// Has the conditions of split(), so each rank knows that the others are connected.
 bool NcclBackend::can_shrink() const {
   return context_.device && nccl().ncclCommShrink != nullptr && communicator_ &&
          !communicator_->failure();

@@ -16,18 +16,19 @@ namespace ddp::internal {
 /// Leaves the driver uninitialized: a program that uses no GPU may still fork children that do.
 bool can_use_nccl() noexcept;
 
-/// Throws ddp::Error of kind usage that says what is missing: a GPU, NCCL, or one that is new
-/// enough. Initializes the driver.
+/// Throws ddp::Error of kind usage that says what is missing: a GPU, NCCL, or a new enough NCCL.
+/// Initializes the driver.
 void require_nccl();
 
-/// Throws ddp::Error of kind usage for a setting that the loaded NCCL does not know. After
-/// can_use_nccl() or require_nccl().
+/// Throws ddp::Error of kind usage for a setting that the loaded NCCL does not know. Call
+/// can_use_nccl() or require_nccl() first.
 void check_nccl_options(const NcclOptions& options);
 
-/// For buffers on a device; `host` does tasks with buffers in host memory. NCCL connects the ranks
-/// at once on the context's device, or, if that has none, in the first call with buffers on a
-/// device: on the one of the buffers, or else on choose_device(). Then init_process_group() does
-/// not touch a GPU, and a group that moves nothing there uses none of its memory.
+/// Makes the backend for buffers on a device; `host` does tasks with buffers in host memory. NCCL
+/// connects the ranks at once on the context's device. If the context has none, the first call with
+/// buffers on a device connects them, on the device of the buffers, or else on choose_device().
+/// Then init_process_group() does not touch a GPU, and a group that moves nothing there uses none
+/// of its memory.
 std::unique_ptr<Backend> make_nccl_backend(GroupContext context, std::unique_ptr<Backend> host);
 
 /// The same for ranks that are all in this process, one for each of the `devices`: without a host
@@ -35,19 +36,19 @@ std::unique_ptr<Backend> make_nccl_backend(GroupContext context, std::unique_ptr
 std::vector<std::unique_ptr<Backend>> make_local_nccl_backends(std::span<const int> devices,
                                                                std::chrono::milliseconds timeout);
 
-/// As ddp::group_call().
+/// See ddp::group_call().
 void run_nccl_group(const std::function<void()>& calls);
 
-/// As NcclGroup::abort_together(), also in builds and processes without NCCL.
+/// See NcclGroup::abort_together(). Also works in builds and processes without NCCL.
 void abort_together(const std::function<void()>& work);
 
-/// As ddp::local_device().
+/// See ddp::local_device().
 int local_gpu();
 
-/// All of this process's GPUs; at least one. Throws ddp::Error of kind usage where there is none.
+/// All of this process's GPUs, at least one. Throws ddp::Error of kind usage if there is none.
 std::vector<int> list_gpus();
 
-/// Throws ddp::Error of kind usage if it is none of list_gpus().
+/// Throws ddp::Error of kind usage if it is not in list_gpus().
 void check_gpu(int device);
 
 }  // namespace ddp::internal

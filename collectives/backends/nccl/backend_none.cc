@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Instead of the other files here in a build without the headers of NCCL or CUDA.
+// Replaces the other files here in a build without the headers of NCCL or CUDA.
 #include "collectives/backends/nccl/backend.h"
 #include "ddp/error.h"
 
@@ -15,7 +15,7 @@ void require_nccl() {
               "cuda.h are, with -DDDPRUN_NCCL=ON");
 }
 
-// The functions below are called only after require_nccl().
+// These functions are called only after require_nccl(), which throws.
 void check_nccl_options(const NcclOptions& /*options*/) {}
 
 std::unique_ptr<Backend> make_nccl_backend(GroupContext /*context*/,

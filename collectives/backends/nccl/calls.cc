@@ -70,8 +70,8 @@ bool is_bitwise(ReduceOp op) {
   return op == ReduceOp::band || op == ReduceOp::bor || op == ReduceOp::bxor;
 }
 
-/// Not of band, bor and bxor. `size`: of the group. NCCL has no average of one rank's 8-bit floats,
-/// and takes a kernel for others, where a sum is at most a copy.
+/// Not for band, bor and bxor. `size` is the group's. With one rank, NCCL cannot average 8-bit
+/// floats, and takes a kernel for other types, while a sum is at most a copy.
 ncclRedOp_t nccl_op(ReduceOp op, int size) {
   switch (op) {
     case ReduceOp::avg:
@@ -96,8 +96,8 @@ CUdeviceptr address(const void* memory) {
   return reinterpret_cast<CUdeviceptr>(memory);
 }
 
-/// Device memory for the work that a stream is given during a scope. It is allocated and freed in
-/// the order of the stream.
+/// Device memory for the work that a stream gets during a scope. It is allocated and freed in the
+/// order of the stream.
 class Scratch {
  public:
   Scratch(std::size_t bytes, CUstream stream) : stream_(stream) {
@@ -122,7 +122,7 @@ void copy(void* to, const void* from, std::size_t bytes, CUstream stream) {
   check_cuda(cuda().cuMemcpyAsync(address(to), address(from), bytes, stream), "cuMemcpyAsync");
 }
 
-/// Nothing if there are no bytes.
+/// Sends nothing if there are no bytes.
 void send(const Outgoing& out, int to, ncclComm_t handle, CUstream stream) {
   if (out.bytes == 0) return;
   NcclCommunicator::check(nccl().ncclSend(out.data, out.bytes, ncclUint8, to, handle, stream));
@@ -238,7 +238,7 @@ void NcclCalls::reduce_scatter_v(const Task& task, const std::string& where, CUs
   });
 }
 
-/// Every block is sent directly from the rank that has it to the one that gets it.
+/// Sends every block directly from the rank that has it to the one that gets it.
 void NcclCalls::move(const Task& task, const std::string& where, CUstream stream) {
   const GroupContext& context = communicator_.context();
   Task copied = task;
@@ -246,7 +246,7 @@ void NcclCalls::move(const Task& task, const std::string& where, CUstream stream
   const Blocks all(task.send_counts, task.count, context.size);
   const std::size_t bytes = swaps_in_place(task) ? all.total() * size_of(task.type) : 0;
   const Scratch scratch(bytes, stream);
-  if (bytes > 0) {  // in place: received data must not overwrite what is yet to be sent
+  if (bytes > 0) {  // in place: received data must not overwrite data yet to be sent
     copy(scratch.data(), task.in, bytes, stream);
     copied.in = scratch.data();
   }
@@ -273,8 +273,8 @@ void NcclCalls::transfer(const Task& task, const std::string& where, CUstream st
   });
 }
 
-/// As the backend cpu does with large data (Rabenseifner's algorithm): each rank combines one
-/// share, and for reduce and all_reduce the shares are collected afterwards.
+/// Works as backend cpu does with large data (Rabenseifner's algorithm): each rank combines one
+/// share; for reduce and all_reduce the shares are collected afterwards.
 void NcclCalls::combine_bits(const Task& task, const std::string& where, CUstream stream) {
   const GroupContext& context = communicator_.context();
   const bool scatters =

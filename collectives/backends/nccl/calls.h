@@ -11,7 +11,7 @@
 namespace ddp::internal {
 
 /// Does tasks with NCCL's functions. NCCL has one for each of broadcast, reduce, all_reduce,
-/// all_gather and reduce_scatter. The rest are composed:
+/// all_gather and reduce_scatter. The others are composed:
 ///   gather, scatter, all_to_all, every _v but one, send, recv, batch_send_recv
 ///                             ncclSend and ncclRecv of every block, started together; a rank's own
 ///                             block is copied
@@ -23,19 +23,19 @@ namespace ddp::internal {
 ///                             then ncclSend and ncclRecv of the combined shares
 class NcclCalls {
  public:
-  /// Before a call of the communicator: see BitwiseKernels::of().
+  /// To be made before a call of the communicator: see BitwiseKernels::of().
   explicit NcclCalls(NcclCommunicator& communicator)
       : communicator_(communicator), bitwise_(BitwiseKernels::of(communicator.device().number())) {}
 
   /// Puts the task into a stream of the communicator's device, which must be current.
   void enqueue(const Task& task, const std::string& where, CUstream stream);
 
-  /// Whether the task takes several launches, of which each must be in the stream before the next.
-  /// Such a task cannot be in a group, which starts all calls at its end.
+  /// Whether the task takes several launches, each of which must be in the stream before the next.
+  /// Such a task cannot be in a group, as a group starts all calls at its end.
   static bool has_steps(const Task& task);
 
-  /// Why neither NCCL nor a kernel here can combine elements of the task's type as it asks; null:
-  /// one of them can.
+  /// Says why neither NCCL nor a kernel here can combine elements of the task's type as it asks;
+  /// null if one of them can.
   static const char* find_obstacle(const Task& task);
 
  private:

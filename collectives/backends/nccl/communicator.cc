@@ -22,7 +22,7 @@ using std::chrono::milliseconds;
 constexpr const char* kWhere = "while connecting through NCCL";
 constexpr const char* kPart = "while a part of the group connects through NCCL";
 
-/// Destroyed when an abort is done.
+/// Is destroyed when an abort is done.
 struct KeptUntilAborted {
   KeptUntilAborted(std::shared_ptr<void> communicator, std::promise<void> promise)
       : owner(std::move(communicator)), aborted(std::move(promise)) {}
@@ -34,8 +34,8 @@ struct KeptUntilAborted {
   std::promise<void> aborted;
 };
 
-/// For a function of NCCL that need not return, as it does not while another rank does not come and
-/// NCCL_COMM_BLOCKING is 1: ends the process, where no watchdog would.
+/// Limits a function of NCCL that may never return, such as when NCCL_COMM_BLOCKING is 1 and
+/// another rank does not come. Ends the process, where no watchdog would.
 void limit_nccl(std::optional<EndLimit>& limit, const GroupContext& context, milliseconds timeout,
                 const std::string& where) {
   const milliseconds more = limit_of_abort(timeout);
@@ -51,7 +51,7 @@ struct FailedCall {
   ncclResult_t result;
 };
 
-// As newer headers have them.
+// Names of newer headers.
 constexpr int kSymmetricWindow = 1;  // NCCL_WIN_COLL_SYMMETRIC
 constexpr int kDefaultShrink = 0;    // NCCL_SHRINK_DEFAULT
 
@@ -63,7 +63,7 @@ NcclCommunicator::NcclCommunicator(GroupContext context, int device)
   int lowest = 0;
   int highest = 0;
   check_cuda(cuda().cuCtxGetStreamPriorityRange(&lowest, &highest), "cuCtxGetStreamPriorityRange");
-  // Ahead of the program's own kernels: a delay here delays the other ranks, too.
+  // Runs ahead of the program's own kernels: a delay here delays the other ranks, too.
   check_cuda(cuda().cuStreamCreateWithPriority(&stream_, CU_STREAM_NON_BLOCKING, highest),
              "cuStreamCreateWithPriority");
 }
@@ -106,15 +106,15 @@ void NcclCommunicator::connect_together(std::span<const std::shared_ptr<NcclComm
   });
   limit.reset();
   const auto began = std::chrono::steady_clock::now();
-  // All of them are polled each time: if one fails, those before it wait for it.
+  // Polls all each time: if one fails, those before it wait for it.
   poll_until([&] {
     const auto waits = [&](const auto& rank) { return !rank->is_settled(kWhere, began); };
     return std::ranges::count_if(ranks, waits) == 0;
   });
 }
 
-/// NCCL waits for ever for a rank that does not join, so it is called only when all have set their
-/// keys in the store.
+/// NCCL waits forever for a rank that does not join, so it is called only when all ranks have set
+/// their keys in the store.
 std::vector<ncclUniqueId> NcclCommunicator::exchange_ids() {
   const int each = ranks_per_id(context_.nccl, context_.size);
   ncclUniqueId own{};
@@ -131,7 +131,7 @@ std::vector<ncclUniqueId> NcclCommunicator::exchange_ids() {
   return read_ids(each);
 }
 
-/// All ranks in the same order.
+/// Reads all ids, in the same order on every rank.
 std::vector<ncclUniqueId> NcclCommunicator::read_ids(int each) {
   std::vector<std::string> keys;
   for (int maker = 0; maker < context_.size; maker += each) {
@@ -151,8 +151,8 @@ std::vector<ncclUniqueId> NcclCommunicator::read_ids(int each) {
   return ids;
 }
 
-/// Until the communicator fails: as when NCCL is waited for, the watcher sees to timeouts. No
-/// connection ends if a rank gives the group up, as there is none yet.
+/// Waits until all ranks come or the communicator fails. As when waiting for NCCL, the watcher
+/// watches timeouts. There is no connection yet that would end if a rank gives the group up.
 void NcclCommunicator::meet_ranks() {
   GroupContext patient = context_;
   if (is_watched()) patient.timeout = kForever;
@@ -300,8 +300,8 @@ void NcclCommunicator::check_async_error(const std::string& where) {
   if (result != ncclSuccess && result != ncclInProgress) throw Error(fail(where, result));
 }
 
-/// While NCCL is in progress, another call returns ncclInvalidArgument, and an event would be
-/// recorded too early: the calls may not be in the stream yet.
+/// While NCCL is in progress, another call returns ncclInvalidArgument. An event would be recorded
+/// too early: the calls may not be in the stream yet.
 void NcclCommunicator::wait_until_settled(const std::string& where) {
   const auto began = std::chrono::steady_clock::now();
   poll_until([&] { return is_settled(where, began); });
@@ -325,8 +325,8 @@ bool NcclCommunicator::is_watched() const {
   return static_cast<bool>(failed_);
 }
 
-/// With a watcher, timeouts are left to it: it knows the current limit, and asks the other ranks
-/// what they do.
+/// The watcher, if there is one, handles timeouts: it knows the current limit, and asks what the
+/// other ranks do.
 bool NcclCommunicator::is_overdue(Time since) const {
   return !is_watched() && std::chrono::steady_clock::now() - since > timeout_.load();
 }
@@ -346,7 +346,7 @@ Error NcclCommunicator::fail(const std::string& where, ncclResult_t result) {
 Error NcclCommunicator::fail(const std::string& where, ErrorKind kind,
                              const std::string& sentence) {
   if (const auto first = failure()) return *first;
-  // Agreed on before the other ranks see this communicator end.
+  // The ranks agree on the error before the others see this communicator end.
   const Error error = context_.store ? agree_on(context_, where, kind, sentence)
                                      : own_error(context_, kind, " " + sentence);
   if (!set_failure(error)) return failure().value_or(error);
@@ -367,7 +367,7 @@ Error NcclCommunicator::fail(const std::string& where, const Error& thrown) {
   return fail(where, thrown.kind(), "failed " + where + ": " + plain_text(thrown));
 }
 
-/// False: there was a failure before.
+/// Returns false if there was a failure before.
 bool NcclCommunicator::set_failure(const Error& error) {
   const std::lock_guard lock(failure_mutex_);
   if (failure_) return false;
@@ -380,8 +380,8 @@ void NcclCommunicator::abort() noexcept {
   abort_handle(shared_from_this());
 }
 
-/// After set_failure(), so that nothing makes a new one. `owner` keeps this object alive if the
-/// abort is deferred.
+/// Called after set_failure(), so nothing makes a new one. If the abort is deferred, `owner` keeps
+/// this object alive.
 void NcclCommunicator::abort_handle(std::shared_ptr<void> owner) noexcept {
   ncclComm_t handle = nullptr;
   std::promise<void> aborted;
@@ -413,7 +413,7 @@ void NcclCommunicator::close() noexcept {
     }
     if (handle != nullptr) nccl().ncclCommDestroy(handle);
   } catch (const Error&) {
-    // It has failed. That does not matter to a rank that leaves.
+    // A failure does not matter to a rank that leaves.
   }
 }
 

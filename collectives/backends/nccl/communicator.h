@@ -23,21 +23,20 @@
 
 namespace ddp::internal {
 
-/// NCCL's communicator of one rank of a group, with its GPU and a stream of its own.
+/// NCCL's communicator of one rank of a group, with its GPU and its own stream.
 ///
-/// It is non-blocking (ncclConfig_t::blocking = 0). A blocking one holds the calling thread inside
-/// NCCL until the peers come, for ever if one does not, and cannot be aborted while it connects.
-/// With a non-blocking one NCCL returns ncclInProgress, and ncclCommGetAsyncError is polled, the
-/// only way to learn the result, until the group's timeout. Should a function of NCCL block all the
-/// same, so does abort(), but never failure(): the process's watchdog goes on, and ends it.
+/// It is non-blocking (ncclConfig_t::blocking = 0). A blocking one keeps the calling thread inside
+/// NCCL until the peers come, forever if one does not, and cannot be aborted while it connects.
+/// With a non-blocking one NCCL returns ncclInProgress. The only way to learn the result is to poll
+/// ncclCommGetAsyncError, until the group's timeout. If a function of NCCL blocks all the same, so
+/// does abort(), but never failure(): the process's watchdog continues, and ends the process.
 ///
-/// The first failure becomes the group's agreed error; later calls throw it. After that, and not
-/// before, ncclCommAbort ends NCCL's kernels on the device, so that streams go on: peers that see
-/// the communicator end find the cause in the store. If a watcher is set, it aborts the
-/// communicator, together with the process's others (NcclGroup::abort_together()), and it sees to
-/// timeouts.
+/// The first failure becomes the group's agreed error; later calls throw it. Only after that does
+/// ncclCommAbort end NCCL's kernels on the device, so that streams continue: peers that see the
+/// communicator end find the cause in the store. If a watcher is set, it aborts the communicator,
+/// together with the process's others (NcclGroup::abort_together()), and watches timeouts.
 ///
-/// Thread: one at a time for calls; watch(), set_timeout(), failure(), fail() and abort() from any.
+/// Thread: one at a time for calls; any for watch(), set_timeout(), failure(), fail(), abort().
 class NcclCommunicator : public std::enable_shared_from_this<NcclCommunicator> {
  public:
   /// Not connected yet.
@@ -52,45 +51,45 @@ class NcclCommunicator : public std::enable_shared_from_this<NcclCommunicator> {
   /// must call abort().
   void watch(std::function<void(const Error& error)> failed);
 
-  /// Of what it is asked for from now on, and of which no watcher sees to the timeout.
+  /// Sets the timeout of later requests, if no watcher watches timeouts.
   void set_timeout(std::chrono::milliseconds timeout) { timeout_ = timeout; }
 
-  /// Connects to the other ranks, which are found through the store. Errors name ranks that did not
+  /// Connects to the other ranks, which it finds through the store. Errors name ranks that did not
   /// join.
   void connect();
 
   /// The same for ranks that are all in this process.
   static void connect_together(std::span<const std::shared_ptr<NcclCommunicator>> ranks);
 
-  /// Connects parts of the group: `part` to the ranks that give the same color, at the place that
-  /// the keys tell; null: this rank is in none. All ranks of the group call it, while none of its
+  /// Connects parts of the group. `part` gets the ranks that pass the same color, in the order of
+  /// their keys; null: this rank is in no part. All ranks of the group call it, while none of its
   /// calls is under way.
   void split(int color, int key, NcclCommunicator* part);
 
-  /// Connects `part`, of all ranks but `excluded`, which do not call it. Only with NCCL 2.27 and
-  /// later; while none of the group's calls is under way.
+  /// Connects `part`: all ranks but `excluded`, which do not call it. Needs NCCL 2.27, and no call
+  /// of the group may be under way.
   void shrink(std::vector<int> excluded, NcclCommunicator& part);
 
-  /// The handle by which NCCL knows memory; at most one of the two.
+  /// NCCL's handle of memory; at most one of the two is set.
   struct Registration {
     void* window = nullptr;
     void* handle = nullptr;
   };
 
-  /// Registers memory of ncclMemAlloc(): as a symmetric window where NCCL has them and ranks are
-  /// not all in this process, for which all ranks call it alike; else for this rank alone.
+  /// Registers memory of ncclMemAlloc(): as a symmetric window if NCCL has them and not all ranks
+  /// are in this process; all ranks make the same call for that. Else registers it for this rank
+  /// alone.
   Registration register_memory(void* memory, std::size_t bytes);
 
-  /// Undoes that, unless the communicator has ended, which does it, too: waits for an abort that is
-  /// under way.
+  /// Undoes register_memory(), unless the communicator has ended: that undoes it, too. Waits for an
+  /// abort that is under way.
   void deregister(const Registration& registration) noexcept;
 
-  /// Makes the `calls` of NCCL in a group, each of them wrapped in check(). Returns when NCCL has
-  /// put them into the stream; inside a group of the caller's, at once. `where` is that of
-  /// agree_on().
+  /// Makes the `calls` of NCCL in a group, each wrapped in check(). Returns when NCCL has put them
+  /// into the stream; inside a group of the caller, at once. `where` is as in agree_on().
   void launch(const std::string& where, const std::function<void(ncclComm_t)>& calls);
 
-  /// For the calls of launch(): makes it fail if the result is an error.
+  /// Makes a call of launch() fail if the result is an error.
   static void check(ncclResult_t result);
 
   /// Throws the failure, including one that NCCL reports only now.
@@ -101,10 +100,10 @@ class NcclCommunicator : public std::enable_shared_from_this<NcclCommunicator> {
   /// Fails the communicator with "rank N SENTENCE". Returns the first failure.
   Error fail(const std::string& where, ErrorKind kind, const std::string& sentence);
 
-  /// Fails it with an error that was thrown in a call.
+  /// Fails the communicator with an error that was thrown in a call.
   Error fail(const std::string& where, const Error& thrown);
 
-  /// Fails it without notifying the other ranks.
+  /// Fails the communicator without notifying the other ranks.
   void abort() noexcept;
 
   /// Waits for all calls, and for the other ranks. Only the destructor may be called after it.
@@ -114,7 +113,7 @@ class NcclCommunicator : public std::enable_shared_from_this<NcclCommunicator> {
   const CudaDevice& device() const { return device_; }
   CUstream stream() const { return stream_; }
 
-  /// For its calls.
+  /// Events for its calls.
   DeviceEvents& events() { return events_; }
 
  private:
@@ -125,8 +124,8 @@ class NcclCommunicator : public std::enable_shared_from_this<NcclCommunicator> {
   void meet_ranks();
   void begin_to_connect(std::span<ncclUniqueId> ids);
 
-  /// Asks NCCL for something that is not in the stream, and waits until it is done. Only of a call
-  /// of the group a watcher knows.
+  /// Asks NCCL for something that is not in the stream, and waits until it is done. A watcher only
+  /// knows of it if it is a call of the group.
   void request(const std::string& where, bool is_call,
                const std::function<ncclResult_t(ncclComm_t)>& ask);
   ncclResult_t state();
@@ -146,23 +145,24 @@ class NcclCommunicator : public std::enable_shared_from_this<NcclCommunicator> {
   CudaDevice device_;
   CUstream stream_ = nullptr;
   DeviceEvents events_;
-  std::mutex handle_mutex_;  // of every use of handle_: NCCL may block with it; taken first
+  std::mutex
+      handle_mutex_;  // held by every use of handle_, and taken first: NCCL may block with it
   ncclComm_t handle_ = nullptr;
   bool is_closing_ = false;
-  std::shared_future<void> aborted_;  // of the abort; none: there was none
+  std::shared_future<void> aborted_;  // ends with the abort; none: there was no abort
   // Set by NCCL in a thread of its own, during a request().
   ncclComm_t part_ = nullptr;
   void* window_ = nullptr;
-  mutable std::mutex failure_mutex_;  // of what follows; nothing blocks with it
+  mutable std::mutex failure_mutex_;  // protects what follows; nothing blocks with it
   std::optional<Error> failure_;
   std::function<void(const Error& error)> failed_;  // empty: there is no watcher
 };
 
-/// Polls for something that NCCL and CUDA have no way to wait for with a deadline, until `is_done`
-/// returns true. Without pauses for 200 us, since the kernel makes the shortest one 60 us, longer
-/// than NCCL takes to launch a call, and for 8 polls however long they take, since on a busy
-/// machine other threads may use up that time between two; then after pauses of 10 us at first and
-/// 1 ms at most. False: the deadline passed first.
+/// Polls until `is_done` returns true: NCCL and CUDA have no way to wait with a deadline. Returns
+/// false if the deadline passed first. For the first 200 us it polls without pauses: the kernel
+/// makes the shortest pause 60 us, longer than NCCL takes to launch a call. The first 8 polls have
+/// no pauses however long they take, since on a busy machine other threads may use up that time
+/// between two. Then pauses grow from 10 us to 1 ms.
 template <class Question>
 bool poll_until(Question is_done, std::chrono::steady_clock::time_point deadline =
                                       std::chrono::steady_clock::time_point::max()) {

@@ -6,14 +6,14 @@
 namespace ddp::internal {
 namespace {
 
-/// A setting that only later releases have.
+/// A setting that older releases lack.
 struct LateSetting {
   const char* name;
   bool is_set;
   int since;
 };
 
-/// Up to so many ranks one thread of rank 0's process introduces all of them to each other soon.
+/// Up to so many ranks, one thread of rank 0's process soon introduces them all to each other.
 constexpr int kMostRanksOfOneId = 256;
 constexpr int kRanksPerId = 128;
 

@@ -8,17 +8,17 @@
 
 namespace ddp::internal {
 
-/// Throws ddp::Error of kind usage if a setting takes a later NCCL than the one that is loaded, of
-/// version `loaded`, or than the one with whose header this was compiled: NCCL would ignore it.
+/// Throws ddp::Error of kind usage if a setting needs a later NCCL than the loaded one, of version
+/// `loaded`, or than the one with whose header this was compiled: NCCL would ignore it.
 void check_settings(const NcclOptions& options, int loaded);
 
-/// NCCL's configuration of a communicator that does not block. `options` must outlive it.
+/// NCCL's configuration of a non-blocking communicator. `options` must outlive it.
 ncclConfig_t make_config(const NcclOptions& options);
 
-/// How many ranks connect with one ncclUniqueId: the rank that makes one, and those after it.
+/// How many ranks connect with one ncclUniqueId: the rank that makes it, and those after it.
 int ranks_per_id(const NcclOptions& options, int size);
 
-/// "2.27.0" of 22700.
+/// Returns "2.27.0" for 22700.
 std::string name_nccl_version(int version);
 
 }  // namespace ddp::internal

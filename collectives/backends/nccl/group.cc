@@ -29,7 +29,7 @@ struct OpenGroup {
 };
 thread_local OpenGroup open_group;
 
-/// The members of the open groups of all threads; once for each group.
+/// The members of the open groups of all threads, once for each group.
 class GroupMembers {
  public:
   /// Never destroyed: a thread may wait while the process ends.
@@ -64,7 +64,8 @@ class GroupMembers {
   std::vector<ncclComm_t> all_;
 };
 
-/// In a group NCCL tells the kernels of all its communicators to end before it frees any of them.
+/// Aborts in a group: then NCCL tells the kernels of all its communicators to end before it frees
+/// any.
 void abort_all(const std::vector<PendingAbort>& all) {
   if (all.empty()) return;
   GroupMembers::of_process().wait_until_none_has(all);

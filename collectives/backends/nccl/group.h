@@ -9,19 +9,19 @@
 
 namespace ddp::internal {
 
-/// Groups of calls that NCCL starts together, of any communicators: ncclGroupStart to ncclGroupEnd,
-/// which belong to a thread. Groups nest; the outermost counts.
+/// Groups of calls, of any communicators, that NCCL starts together: ncclGroupStart to
+/// ncclGroupEnd. A group belongs to a thread. Groups nest; the outermost counts.
 ///
 /// A communicator is not aborted while an open group has calls of it: ncclGroupEnd would use a
-/// communicator that is freed.
+/// freed communicator.
 class NcclGroup {
  public:
   /// Makes the `calls` in a group and ends it. Throws the first of: what `calls` throw, the first
   /// error of fail(), what the work of after() throws, the error of ncclGroupEnd.
   static void run(const std::function<void()>& calls);
 
-  /// Whether this thread is in a group. The functions below do nothing, or their work at once, if
-  /// it is not.
+  /// Whether this thread is in a group. If it is not, the functions below do nothing, or their work
+  /// at once.
   static bool is_open();
 
   /// Registers that the open group has calls of this communicator, until the group ends.
@@ -30,19 +30,19 @@ class NcclGroup {
   /// Registers that a call of the open group has failed, for run() to throw.
   static void fail(const Error& error);
 
-  /// Does the work when the group has ended: NCCL puts the group's calls into streams only then, so
-  /// what follows them in a stream, and every wait for them, must come later.
+  /// Does the work when the group has ended. Only then does NCCL put the group's calls into
+  /// streams, so whatever follows them in a stream, and every wait for them, must come later.
   static void after(const std::function<void()>& work);
 
-  /// ncclCommAbort, which may wait for kernels that run on the device. It is deferred to the end of
-  /// this thread's group or of abort_together(), and waits for groups of other threads that have
-  /// calls of the communicator. `owner` is kept until it is done. After this, the communicator may
-  /// be used only by the end of such groups. Does not throw.
+  /// Calls ncclCommAbort, which may wait for kernels that run on the device. Defers it to the end
+  /// of this thread's group or of abort_together(), and waits for groups of other threads that have
+  /// calls of the communicator. Keeps `owner` until it is done. After this, only the end of such
+  /// groups may use the communicator. Does not throw.
   static void abort(ncclComm_t handle, std::shared_ptr<void> owner) noexcept;
 
-  /// Runs `work`, then aborts all communicators that it abort()ed at once. One after the other
-  /// could hang: aborting the first may wait for its kernel, which waits for a kernel of the
-  /// second. Does not throw unless `work` does.
+  /// Runs `work`, then aborts at once all communicators that `work` has passed to abort(). One
+  /// after the other could hang: aborting the first may wait for its kernel, which waits for a
+  /// kernel of the second. Does not throw unless `work` does.
   static void abort_together(const std::function<void()>& work);
 };
 

@@ -27,11 +27,11 @@ Nccl load_nccl() {
   return table;
 }
 
-/// The first whose calls outlive the thread that makes them: before it the state of a group of
-/// calls is in that thread's memory, and NCCL's own threads go on to use it.
+/// The first release whose calls outlive the thread that makes them. Earlier ones keep the state of
+/// a group of calls in that thread's memory, and NCCL's own threads continue to use it.
 constexpr int kOldest = NCCL_VERSION(2, 23, 0);
 
-/// Of the loaded library; empty if the loader does not say.
+/// The path of the loaded library; empty if the loader does not say.
 std::string library_path() {
   Dl_info info{};
   const auto* const function = reinterpret_cast<const void*>(nccl().ncclGetVersion);

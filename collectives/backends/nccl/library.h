@@ -37,7 +37,7 @@ namespace ddp::internal {
   X(ncclReduceScatter)        \
   X(ncclSend)
 
-/// The functions of NCCL, libnccl.so.2, that are used here; loaded as CUDA's driver is.
+/// The functions of NCCL, libnccl.so.2, that are used here; loaded like CUDA's driver.
 struct Nccl {
   DDP_NCCL_FUNCTIONS(DDP_FUNCTION_POINTER)
 
@@ -50,16 +50,16 @@ struct Nccl {
 };
 
 /// The loaded library. Throws ddp::Error of kind usage that says what is missing (the library or
-/// one of its functions) and where it comes from. Thread: any.
+/// one of its functions) and where to get it. Thread: any.
 const Nccl& nccl();
 
 /// Throws ddp::Error of kind usage if the library is older than 2.23.
 void check_nccl();
 
-/// As ncclGetVersion().
+/// The result of ncclGetVersion().
 int nccl_version();
 
-/// NCCL's text for the result, followed by the details that NCCL has of its last error.
+/// NCCL's text for the result, followed by NCCL's details of its last error.
 std::string describe(ncclResult_t result);
 
 }  // namespace ddp::internal

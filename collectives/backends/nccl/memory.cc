@@ -25,7 +25,7 @@ class RegisteredMemory {
   }
   RegisteredMemory(const RegisteredMemory&) = delete;
   RegisteredMemory& operator=(const RegisteredMemory&) = delete;
-  /// NCCL would free it under a kernel; cudaFree waits for the device, too.
+  /// Waits for the device, as cudaFree does: NCCL would free the memory under a kernel.
   ~RegisteredMemory() {
     const BesideCaptures beside;
     const InContext here(communicator_->device().context());

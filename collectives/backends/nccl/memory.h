@@ -8,9 +8,9 @@
 
 namespace ddp::internal {
 
-/// Zeroed memory of the communicator's GPU, from ncclMemAlloc() and registered with the
-/// communicator, as NcclCommunicator::register_memory() does. The shared_ptr deregisters and frees
-/// it, in any thread. Throws ddp::Error.
+/// Allocates zeroed memory of the communicator's GPU with ncclMemAlloc(), and registers it by
+/// NcclCommunicator::register_memory(). The shared_ptr deregisters and frees it, in any thread.
+/// Throws ddp::Error.
 std::shared_ptr<void> allocate_registered(const std::shared_ptr<NcclCommunicator>& communicator,
                                           std::size_t bytes);
 

@@ -22,7 +22,7 @@ bool has_elements(const Task& task, const std::vector<std::size_t>& counts) {
   return std::ranges::any_of(counts, [](std::size_t count) { return count > 0; });
 }
 
-/// The buffers that the task reads or writes. An empty one may be anywhere.
+/// The buffers that the task reads or writes. Empty ones may be anywhere.
 std::vector<NamedMemory> list_buffers(const Task& task) {
   std::vector<NamedMemory> all;
   if (task.in != nullptr && has_elements(task, task.send_counts)) all.push_back({"in", task.in});

@@ -36,8 +36,8 @@ void NcclCall::make_wait(CUstream stream) const {
   end_->make_wait(stream);
 }
 
-/// An error of CUDA is left to NcclWatch, which polls too: to fail the communicator takes the
-/// store, and locks of others.
+/// Leaves an error of CUDA to NcclWatch, which polls too: failing the communicator takes the store,
+/// and other locks.
 bool NcclCall::is_over() noexcept {
   try {
     return check();
@@ -48,7 +48,7 @@ bool NcclCall::is_over() noexcept {
 
 bool NcclCall::check() {
   if (succeeded_) return true;
-  // The event first, then the failure: an abort lets the stream reach the event, too, but the
+  // The event first, then the failure: an abort also lets the stream reach the event, but the
   // failure is set before that.
   bool reached = is_recorded_;
   if (reached && !is_captured_ && !communicator_->failure()) {
@@ -82,10 +82,10 @@ NcclWatch::~NcclWatch() {
 void NcclWatch::add(std::shared_ptr<NcclCall> call) {
   const std::lock_guard lock(mutex_);
   calls_.push_back(std::move(call));
-  if (sleeps_) changed_.notify_all();  // else the thread polls already
+  if (sleeps_) changed_.notify_all();  // otherwise the thread polls already
 }
 
-/// For a second it looks for one by itself: to be woken would cost each call some microseconds.
+/// For a second the thread looks by itself: waking it would cost each call some microseconds.
 void NcclWatch::wait_for_call(std::unique_lock<std::mutex>& lock) {
   constexpr int kLooks = 20;
   for (int look = 0; look < kLooks && calls_.empty() && !stopping_; ++look) {

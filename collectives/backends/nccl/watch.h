@@ -17,23 +17,23 @@ namespace ddp::internal {
 /// One call in a stream. Thread: any.
 class NcclCall {
  public:
-  /// On the communicator's device.
+  /// Made on the communicator's device.
   NcclCall(std::shared_ptr<NcclCommunicator> communicator, std::string where, bool is_captured);
   NcclCall(const NcclCall&) = delete;
   NcclCall& operator=(const NcclCall&) = delete;
   ~NcclCall();
 
-  /// Records the event at the end of the call, when all of it is in the stream.
+  /// Records the event at the end of the call, when the whole call is in the stream.
   void record_end(CUstream stream);
 
-  /// Makes what `stream` is given from now on wait for the call.
+  /// Makes later work of `stream` wait for the call.
   void make_wait(CUstream stream) const;
 
-  /// Whether it is complete, or has failed. Never blocks. A captured call is: it runs only when its
-  /// graph is launched.
+  /// Whether it is complete, or has failed. Never blocks. A captured call counts as complete: it
+  /// runs only when its graph is launched.
   bool is_over() noexcept;
 
-  /// is_over(), but throws CUDA's error about the call; the communicator has not failed then yet.
+  /// The same, but throws CUDA's error about the call. The communicator has not failed then yet.
   bool check();
 
   std::optional<Error> error();
@@ -53,8 +53,9 @@ class NcclCall {
 };
 
 /// Polls NCCL for errors while the communicator has calls, in a thread of its own. A program that
-/// synchronizes with its stream calls nothing here, and would wait for ever for a kernel whose peer
-/// is gone. So this thread fails the communicator, which aborts the kernel and lets streams go on.
+/// synchronizes with its stream calls nothing here, and would wait forever for a kernel whose peer
+/// is gone. So this thread fails the communicator, which aborts the kernel and lets streams
+/// continue.
 class NcclWatch {
  public:
   explicit NcclWatch(std::shared_ptr<NcclCommunicator> communicator);
@@ -62,7 +63,7 @@ class NcclWatch {
   NcclWatch& operator=(const NcclWatch&) = delete;
   ~NcclWatch();
 
-  /// In the order in which they run.
+  /// Adds a call, in the order in which they run.
   void add(std::shared_ptr<NcclCall> call);
 
  private:
@@ -73,7 +74,7 @@ class NcclWatch {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::shared_ptr<NcclCall>> calls_;
-  bool sleeps_ = false;  // until it is told of a call
+  bool sleeps_ = false;  // until add() wakes it
   bool stopping_ = false;
   std::thread thread_;
 };

@@ -53,10 +53,11 @@ std::size_t available_memory() {
 }
 
 bool take_memory(const ddprun::Fd& memory, off_t begin, std::size_t bytes) {
-  constexpr std::size_t kStep = std::size_t{1} << 20;  // a signal makes the kernel begin it again
+  constexpr std::size_t kStep = std::size_t{1}
+                                << 20;  // after a signal the kernel begins a step again
   constexpr std::size_t kCheck = std::size_t{256} << 20;
   for (std::size_t at = 0; at < bytes; at += kStep) {
-    // Again and again: the other ranks take theirs at the same time.
+    // Checked repeatedly: the other ranks take theirs at the same time.
     if (bytes > kCheck && at % kCheck == 0 && bytes - at > available_memory()) return false;
     const auto length = static_cast<off_t>(std::min(kStep, bytes - at));
     int rc = 0;
@@ -80,7 +81,7 @@ ddprun::Fd ShmArena::create(int ranks) {
 std::optional<ShmArena> ShmArena::map(ddprun::Fd memory, int ranks, int rank) {
   const std::size_t bytes = bytes_of(ranks);
   struct stat status{};
-  // Memory that could shrink would end this process by SIGBUS.
+  // If the memory could shrink, that would end this process by SIGBUS.
   const int seals = ::fcntl(memory.get(), F_GET_SEALS);  // the kernel may have added F_SEAL_EXEC
   if (seals < 0 || (seals & kSeals) != kSeals || ::fstat(memory.get(), &status) != 0 ||
       static_cast<std::size_t>(status.st_size) < bytes) {

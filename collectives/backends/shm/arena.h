@@ -12,34 +12,33 @@
 
 namespace ddp::internal {
 
-/// Whether this process may make a file of so many bytes: else the kernel does not only refuse, it
-/// also sends SIGXFSZ.
+/// Whether this process may make a file of so many bytes. If it may not, trying would not only
+/// fail: the kernel would also send SIGXFSZ.
 bool may_file_be(std::size_t bytes);
 
-/// Of a page of memory; the least multiple of `to` that is not below `bytes`.
+/// The size of a page of memory; the least multiple of `to` that is not below `bytes`.
 std::size_t page_size();
 std::size_t round_up(std::size_t bytes, std::size_t to);
 
-/// Memory and swap that this host has left, as /proc/meminfo estimates it; else the greatest
-/// number.
+/// The memory and swap that this host has left, as /proc/meminfo estimates it; if unknown, the
+/// greatest number.
 std::size_t available_memory();
 
-/// Takes pages for a part of the memory; false if there are none, or fewer left than that. Touching
-/// those that the kernel turns out not to have would end this process by SIGBUS.
+/// Takes pages for a part of the memory. Returns false if there are none, or fewer left than that:
+/// the process would end by SIGBUS when it touches pages that the kernel does not have.
 bool take_memory(const ddprun::Fd& memory, off_t begin, std::size_t bytes);
 
-/// Memory that processes share: the slots of their rounds, behind them room for a ring from each
-/// member to each other, which is taken when the two use it, and then what ShmHeap takes. It
-/// has no name: the kernel frees it when the last process that maps it has ended, however that
-/// ends.
+/// Memory that processes share: the slots of their rounds, then room for a ring from each member to
+/// each other, which the two take when they use it, then the memory of ShmHeap. It has no name: the
+/// kernel frees it when the last process that maps it ends, however it ends.
 class ShmArena {
  public:
-  /// Memory for `ranks` members, all zero, which cannot be made smaller any more; empty if this
+  /// Creates memory for `ranks` members, all zero, which can never be made smaller; empty if this
   /// process may not have it.
   static ddprun::Fd create(int ranks);
 
-  /// Maps what another process created, and takes the memory of `rank`; nullopt if that cannot be
-  /// done, or is not such memory.
+  /// Maps what another process created, and takes the memory of `rank`; nullopt if that fails, or
+  /// it is not such memory.
   static std::optional<ShmArena> map(ddprun::Fd memory, int ranks, int rank);
 
   ShmArena(ShmArena&& other) noexcept
@@ -49,15 +48,15 @@ class ShmArena {
   ShmArena& operator=(ShmArena&&) = delete;
   ~ShmArena();
 
-  /// By rank.
+  /// The members by rank.
   ShmMember* members() const { return members_; }
   int ranks() const { return ranks_; }
 
-  /// The rest of the memory, from bytes() on, is for others to take and map.
+  /// The memory; others may take and map the rest of it, from bytes() on.
   const std::shared_ptr<const ddprun::Fd>& memory() const { return memory_; }
   std::size_t bytes() const;
 
-  /// Whether there is a CPU for every rank, of those that any of them may use.
+  /// Whether there is a CPU for every rank, among those that any of them may use.
   bool has_cpu_for_each() const;
 
   /// Where the ring from one member to another begins.

@@ -14,27 +14,27 @@
 namespace ddp::internal {
 namespace {
 
-/// Up to here every rank combines all data itself, in one round, instead of a share of it in two.
+/// Up to this size every rank combines all data itself, in one round, instead of a share in two.
 constexpr std::size_t kWhole = std::size_t{8} << 10;
 
-/// The same of the root of a reduce where ranks share CPUs: rounds, in which all have to run, take
-/// longer then.
+/// The same for the root of a reduce if ranks share CPUs: then rounds, in which all have to run,
+/// take longer.
 constexpr std::size_t kWholeOfRoot = std::size_t{64} << 10;
 
 /// The part of a long reduction that each rank shows: half of it is the next piece of the data,
 /// half the result of the piece before.
 constexpr std::size_t kHalf = kShmPiece / 2;
 
-/// The data of a round in which it goes one way: so short that both sides work at the same time.
+/// The data of a round in which it goes one way: short, so both sides work at the same time.
 constexpr std::size_t kOneWayPiece = kShmPiece / 4;
 
-/// The data that a rank shows each other rank in a round, if that is other data for each: whole
-/// cache lines, or all `bytes` of it.
+/// The data that a rank shows each other rank in a round, if each gets other data: whole cache
+/// lines, or all `bytes`.
 std::size_t piece_apart(int size, std::size_t room, std::size_t bytes) {
   return std::min(room / static_cast<std::size_t>(size) / kShmLine * kShmLine, bytes);
 }
 
-/// The part of a stream that goes in the round at `at`.
+/// The length of a stream's part in the round at `at`.
 std::size_t length_at(std::size_t at, std::size_t bytes, std::size_t piece) {
   return at < bytes ? std::min(piece, bytes - at) : 0;
 }
@@ -43,7 +43,7 @@ void copy(char* to, const char* from, std::size_t bytes) {
   if (bytes > 0) std::memcpy(to, from, bytes);
 }
 
-/// By rank; -1: none.
+/// The NUMA nodes by rank; -1: none.
 std::vector<int> numa_nodes(const ShmArena& arena) {
   std::vector<int> nodes;
   for (int rank = 0; rank < arena.ranks(); ++rank) {
@@ -102,7 +102,7 @@ void ShmCollectives::perform(const Task& task, const Call& call) {
   }
 }
 
-/// (To count the CPUs takes longer than a short call.)
+/// (Counting the CPUs takes longer than a short call.)
 bool ShmCollectives::is_reduced_whole(const Task& task) const {
   const std::size_t bytes = task.count * size_of(task.type);
   if (context_.size == 2 || bytes <= kWhole) return true;
@@ -136,7 +136,7 @@ bool ShmCollectives::is_true_on_all(bool mine, const Call& call) {
   return mine;
 }
 
-/// A round, which calls have once there is a heap, and if their data is long: alike on all ranks.
+/// Does a round, as all ranks do once there is a heap, if a call's data is long.
 bool ShmCollectives::are_same_on_all(const ShmZeroCopy::Places& places, const Call& call) {
   const auto mine = places.numbers();
   std::memcpy(rounds_.out(sizeof(mine)), mine.data(), sizeof(mine));
@@ -150,8 +150,8 @@ bool ShmCollectives::are_same_on_all(const ShmZeroCopy::Places& places, const Ca
   return are_same;
 }
 
-/// For each rank, where a task has counts that the call alone does not say: they are before the
-/// data in each round, and compared in the first.
+/// If the call alone does not say a task's counts: the bytes of the counts for all ranks. They
+/// precede the data in each round, and the first round compares them.
 std::size_t ShmCollectives::bytes_of_counts(const Task& task) const {
   const std::size_t bytes = counts_.size() * sizeof(Counts);
   return is_unequal(task.operation) ? (bytes + kShmLine - 1) / kShmLine * kShmLine : 0;
@@ -173,15 +173,15 @@ void ShmCollectives::compare_counts(const Call& call) {
   }
 }
 
-/// In `call`, which may be later than those that are compared.
+/// Throws in `call`, which may be later than the calls that are compared.
 void ShmCollectives::check(const Call& call, const Announced& ours, const Announced& theirs,
                            int other) {
   const auto text = difference(ours, theirs, name_ranks({context_.named(other)}));
   if (text) throw agree_on(context_, "in " + describe(call), ErrorKind::mismatch, *text);
 }
 
-/// Whether the ranks that only send in it go on at once: the others find all in the slot, and with
-/// several nodes no rank of one may return before the others have compared the call.
+/// Whether ranks that only send continue at once: the others find everything in the slot. With
+/// several nodes no rank of one may return before the other nodes have compared the call.
 bool ShmCollectives::goes_one_way(const Task& task) const {
   if (!is_whole_ || !is_little(task)) return false;
   const std::size_t blocks = task.operation == Operation::scatter ? context_.size : 1;
@@ -205,7 +205,7 @@ bool ShmCollectives::is_ready(const Task& task) {
   return true;
 }
 
-/// A round of such a task.
+/// Does a round of such a task.
 void ShmCollectives::pass(const Task& task, const Call& call) {
   const bool is_root = context_.rank == task.root;
   if (is_from_root(task.operation)) {
@@ -229,8 +229,8 @@ std::uint64_t ShmCollectives::longest_of_all(std::uint64_t mine) const {
   return mine;
 }
 
-/// Lists the data that this rank sends each other and expects of it. Returns the bytes of the
-/// longest stream.
+/// Lists the data that this rank sends each other rank and expects from it. Returns the bytes of
+/// the longest stream.
 std::uint64_t ShmCollectives::count_streams(const Route& route) {
   std::uint64_t longest = 0;
   for (int other = 0; other < context_.size; ++other) {
@@ -251,7 +251,7 @@ void ShmCollectives::move(const Task& task, const Call& call) {
         task.operation == Operation::scatter || task.operation == Operation::scatter_v;
     return stream(task, call, swaps || scatters);
   }
-  // In place: received data must not overwrite what is yet to be sent.
+  // In place: received data must not overwrite data that is yet to be sent.
   const Blocks all(task.send_counts, task.count, context_.size);
   const char* const in = static_cast<const char*>(task.in);
   scratch_.assign(in, in + all.total() * size_of(task.type));
@@ -260,8 +260,8 @@ void ShmCollectives::move(const Task& task, const Call& call) {
   stream(copied, call, true);
 }
 
-/// Each rank's data goes through its slot piece by piece: the same for all others, or, `apart`, a
-/// part of the slot for each of them.
+/// Each rank's data goes through its slot piece by piece: the same for all others or, if `apart`, a
+/// part of the slot for each.
 void ShmCollectives::stream(const Task& task, const Call& call, bool apart) {
   const Route route(task, context_.rank, context_.size);
   const Pieces pieces = pieces_of(task, apart);
@@ -293,9 +293,10 @@ ShmCollectives::Pieces ShmCollectives::pieces_of(const Task& task, bool apart) c
   return {begin, task.operation == Operation::broadcast ? kOneWayPiece : room, apart};
 }
 
-/// Of the data that ranks show in a round, the bytes in all if a stream has so many.
+/// The total bytes that ranks show in a round, if a stream has `bytes`.
 std::size_t ShmCollectives::extent(const Pieces& pieces, std::size_t bytes) const {
-  if (pieces.begin > 0) return kShmPiece;  // before the counts are compared, a rank knows no other
+  if (pieces.begin > 0)
+    return kShmPiece;  // a rank does not know the others' counts before it compares them
   return pieces.apart ? pieces.length * static_cast<std::size_t>(context_.size) : bytes;
 }
 
@@ -320,9 +321,8 @@ void ShmCollectives::read(const Route& route, std::size_t at, const Pieces& piec
   }
 }
 
-/// Combines the parts of all ranks in their order, so that results are the same on every rank and
-/// in every run, to the bit. `out` may be this rank's part; the `whole` that it is in is as for
-/// copy_result().
+/// Combines the parts of all ranks in their order, so that results are the same bits on every rank
+/// and in every run. `out` may be this rank's part. `whole` is as for copy_result().
 template <class PartOf>
 void ShmCollectives::combine(const Task& task, const PartOf& part_of, char* out, std::size_t count,
                              std::size_t whole) {
@@ -394,13 +394,13 @@ void ShmCollectives::reduce_in_shares(const Task& task, const Call& call) {
   end_results(total);
 }
 
-/// In elements, of a piece of `count`.
+/// Where a rank's share begins in a piece of `count` elements.
 std::size_t ShmCollectives::share_begin(std::size_t count, int rank) const {
   return count * static_cast<std::size_t>(rank) / static_cast<std::size_t>(context_.size);
 }
 
-/// Copies what the other ranks show of the results of a piece of `count` elements, one of `whole`
-/// bytes.
+/// Copies what the other ranks show of the results of a piece of `count` elements, which is part of
+/// `whole` bytes.
 void ShmCollectives::collect_shares(char* out, std::size_t count, std::size_t width,
                                     std::size_t whole) const {
   for (int step = 1; step < context_.size; ++step) {

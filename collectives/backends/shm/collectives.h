@@ -25,58 +25,58 @@ namespace ddp::internal {
 
 /// Does collective tasks in memory that all ranks of the group share.
 ///
-/// A task is a number of rounds, in which each rank copies a piece of its data into its slot and
-/// the others copy it, or combine it, from there. The calls are compared in the first: little data
-/// takes no other round. A rank that only sends little data in a call does not wait for the others,
-/// and so compares the call later: see ShmRounds. The pieces stay in the caches, so data comes from
-/// main memory once and goes there once. Long data in memory of allocate() is not copied at all:
-/// see ShmZeroCopy.
+/// A task consists of rounds. In a round each rank copies a piece of its data into its slot, and
+/// the others copy or combine it from there. The first round compares the calls; little data needs
+/// no other round. A rank that only sends little data in a call does not wait for the others, so it
+/// compares the call later: see ShmRounds. The pieces stay in the caches, so data comes from main
+/// memory once and goes there once. Long data in memory of allocate() is not copied at all: see
+/// ShmZeroCopy.
 ///
-/// Thread: one at a time, but stop().
+/// Thread: one at a time, except stop().
 class ShmCollectives {
  public:
-  /// Every rank has set `cpus` and `numa_node` of its member. `is_whole`: no rank of the group is
-  /// on another node.
+  /// Every rank has set `cpus` and `numa_node` of its member before. `is_whole`: no rank of the
+  /// group is on another node.
   ShmCollectives(const GroupContext& context, ShmArena arena, bool is_whole);
 
   /// More ranks cannot share an arena: there is little room beside the counts of a call with
   /// unequal blocks.
   static constexpr int kMostRanks = 2048;
 
-  /// Whether a task might be one that is_ready() is true for.
+  /// Whether is_ready() may be true for a task.
   static bool is_little(const Task& task);
-  /// Whether run() will not wait for other ranks.
+  /// Whether run() needs no wait for other ranks.
   bool is_ready(const Task& task);
 
   /// Returns when this rank's part is done. Throws ddp::Error, the agreed error, if the ranks'
-  /// calls differ; and ShmStopped. Must not be used after either.
+  /// calls differ; and ShmStopped. After a throw, this object must not be used.
   void run(const Task& task, const Call& call);
 
-  /// Memory of the calling rank that the others map, too, for a task of Operation::allocate, so
-  /// that large calls move its data without copies; null if not every rank may have it. Throws as
-  /// run().
+  /// Allocates memory of this rank that the others map, too, for a task of Operation::allocate:
+  /// large calls move its data without copies. Null if not every rank may have it. Throws as run().
   std::shared_ptr<void> allocate(const Task& task, const Call& call);
 
   const ShmArena& arena() const { return arena_; }
   std::shared_ptr<const ShmHeap> heap() const { return heap_; }
 
-  /// Stops as if stop() were called when one of the connections ends. Throws std::system_error.
+  /// Calls stop() when one of the connections ends. Throws std::system_error.
   void watch(std::vector<HangupWatch::Connection> connections);
 
-  /// After run() has thrown: a call in which this rank sent data to one that has ended and had not
-  /// come to the call; nullopt if it knows of none. Waits up to a second for such an end.
+  /// For use after run() has thrown. Returns a call in which this rank sent data to a rank that has
+  /// ended before it came to the call; nullopt if there is none. Waits up to a second for such an
+  /// end.
   struct Untaken {
     int rank = 0;
     Call call;
   };
   std::optional<Untaken> find_untaken() const;
 
-  /// Makes run() throw ShmStopped if it has to wait, from now on. The first `rank` stays. Thread:
-  /// any.
+  /// From now on run() throws ShmStopped if it has to wait. Later calls do not change `rank`.
+  /// Thread: any.
   void stop(int rank) noexcept { rounds_.stop(rank); }
 
  private:
-  /// Elements for another rank, and from it.
+  /// The number of elements for another rank, and from it.
   struct Counts {
     std::uint64_t sends = 0;
     std::uint64_t expects = 0;
@@ -84,9 +84,9 @@ class ShmCollectives {
 
   /// How streams lie in the data that ranks show in a round.
   struct Pieces {
-    std::size_t begin;   ///< behind the counts, if there are some
-    std::size_t length;  ///< the most of a stream
-    bool apart;          ///< one behind the other, by rank; else there is one
+    std::size_t begin;   ///< after the counts, if there are any
+    std::size_t length;  ///< the longest part of a stream
+    bool apart;          ///< one stream for each rank, by rank; else one for all
 
     std::size_t place_for(int rank) const {
       return begin + (apart ? static_cast<std::size_t>(rank) * length : 0);
@@ -135,10 +135,10 @@ class ShmCollectives {
   const std::shared_ptr<ShmHeap> heap_;
   ShmZeroCopy zero_copy_;
   ShmNumaReduce numa_reduce_;
-  std::vector<Counts> counts_;      // of the current call, by rank
-  std::vector<const void*> parts_;  // of the data that is combined, by rank
+  std::vector<Counts> counts_;      // the current call's, by rank
+  std::vector<const void*> parts_;  // the data to combine, by rank
   std::vector<char> scratch_;
-  alignas(64) std::array<char, 8192> results_{};  // on their way past the caches
+  alignas(64) std::array<char, 8192> results_{};  // results to be written past the caches
   // The last member, so that it is destroyed first: it uses the others.
   std::optional<HangupWatch> watch_;
 };

@@ -12,8 +12,8 @@
 namespace ddp::internal {
 namespace {
 
-/// From here on all_reduce of two ranks was faster past the caches. The next reader of a shorter
-/// result would miss it there.
+/// From this size on, all_reduce of two ranks was faster past the caches. The next reader of a
+/// shorter result would miss it there.
 constexpr std::size_t kPastCaches = std::size_t{32} << 20;
 
 #if defined(__x86_64__)

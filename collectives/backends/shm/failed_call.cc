@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ShmCollectives says of calls that differ, and of data that a rank has not taken.
+// How ShmCollectives reports calls that differ, and data that a rank has not taken.
 #include <algorithm>
 #include <chrono>
 #include <string>
@@ -17,9 +17,9 @@ constexpr std::chrono::seconds kTimeToClose{1};
 
 }  // namespace
 
-/// All ranks wait until each has told its call, or that is told for it. Whose connection has ended
-/// before there is an agreed error tells none. (All others tell theirs when they fail by the error,
-/// but may be past the call, and busy.)
+/// All ranks wait until each rank's call is published, by itself or by another. If a rank's
+/// connection ended before there was an agreed error, it publishes none. (All others publish theirs
+/// when they fail by the error, but may be past the call, and busy.)
 void ShmCollectives::fail(const Call& call, const ShmMismatch& found) {
   const std::string other = name_ranks({context_.named(found.rank)});
   const std::string text = difference({found.ours}, {found.theirs}, other).value_or("");
@@ -56,8 +56,8 @@ void ShmCollectives::tell_calls_of_others(std::uint64_t round,
   }
 }
 
-/// The end of a process closes its connections one after the other: where others have seen that
-/// first, and agreed on the loss, this rank's may be about to end.
+/// When a process ends, its connections close one after the other. If others saw that first and
+/// agreed on the loss, this rank's connection may be about to end.
 std::optional<ShmCollectives::Untaken> ShmCollectives::find_untaken() const {
   using namespace std::chrono;
   const auto deadline = steady_clock::now() + kTimeToClose;

@@ -5,7 +5,7 @@
 
 namespace ddp::internal {
 
-/// std::atomic_thread_fence(), which the thread sanitizer does not support: left out with it.
+/// std::atomic_thread_fence(); left out under the thread sanitizer, which does not support it.
 inline void fence(std::memory_order order) noexcept {
 #ifdef __SANITIZE_THREAD__
   static_cast<void>(order);

@@ -20,7 +20,7 @@ HangupWatch::HangupWatch(std::vector<Connection> connections, std::function<void
       lost_(std::move(lost)),
       end_(::eventfd(0, EFD_CLOEXEC)) {
   if (!end_) throw std::system_error(errno, std::generic_category(), "cannot watch connections");
-  // Not by the thread: it has nobody to tell that there is no memory left.
+  // Not in the thread: it could not report that there is no memory left.
   all_.reserve(connections_.size() + 1);
   for (const Connection& connection : connections_) {
     all_.push_back({connection.socket.get(), POLLRDHUP, 0});

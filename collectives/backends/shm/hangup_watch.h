@@ -11,8 +11,8 @@
 
 namespace ddp::internal {
 
-/// Watches connections on which nothing is sent, and calls a function when one of them ends. Ranks
-/// that share memory have one to each other for that: memory does not tell that a peer died.
+/// Watches connections on which nothing is sent, and calls a function when one ends. Ranks that
+/// share memory have one to each other for that: memory does not show that a peer died.
 class HangupWatch {
  public:
   struct Connection {
@@ -20,13 +20,13 @@ class HangupWatch {
     ddprun::Fd socket;
   };
 
-  /// `lost` is called in a thread of the watch, once, with the rank of the first connection that
-  /// ended. Throws std::system_error.
+  /// A thread of the watch calls `lost` once, with the rank of the first connection that ended.
+  /// Throws std::system_error.
   HangupWatch(std::vector<Connection> connections, std::function<void(int rank)> lost);
   HangupWatch(const HangupWatch&) = delete;
   HangupWatch& operator=(const HangupWatch&) = delete;
 
-  /// Waits until the connection with this rank ends. False: it has not within `limit`. Thread: any.
+  /// Waits until the connection with this rank ends; false if it lasts for `limit`. Thread: any.
   bool ends_within(int rank, std::chrono::milliseconds limit) const;
 
   /// Waits for the function, if it is being called.

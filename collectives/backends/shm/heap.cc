@@ -10,12 +10,12 @@
 namespace ddp::internal {
 namespace {
 
-/// The pages that a region is aligned to: huge ones if it is as long as that.
+/// The pages that a region is aligned to: huge ones if it is long enough.
 std::size_t page_of(std::size_t bytes) {
   return bytes < kHugePage ? page_size() : kHugePage;
 }
 
-/// As mmap() of memory that is shared, at an address that pages of that size can have.
+/// mmap() of shared memory, at an address that pages of this size can have.
 void* map_shared(const ddprun::Fd& memory, std::size_t begin, std::size_t bytes, std::size_t page) {
   void* const room = ::mmap(nullptr, bytes + page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (room == MAP_FAILED) return room;
@@ -33,8 +33,8 @@ void* map_shared(const ddprun::Fd& memory, std::size_t begin, std::size_t bytes,
   return mapped;
 }
 
-/// Makes pages huge, with which long copies take half the time; from Linux 6.1 on, whatever is set
-/// in /sys/kernel/mm/transparent_hugepage. Others keep their small ones.
+/// Makes pages huge, which halves the time of long copies. From Linux 6.1 on this works whatever
+/// /sys/kernel/mm/transparent_hugepage says. Older kernels keep small pages.
 void make_pages_huge(void* begin, std::size_t bytes) {
   constexpr int kMadvCollapse = 25;  // MADV_COLLAPSE, which older headers do not have
   const std::size_t whole = bytes / kHugePage * kHugePage;
@@ -57,7 +57,7 @@ class ShmRegion {
   ShmRegion(const ShmRegion&) = delete;
   ShmRegion& operator=(const ShmRegion&) = delete;
 
-  /// The others give back theirs.
+  /// Gives this rank's part back; the other ranks give back theirs.
   ~ShmRegion() {
     if (parts_ != MAP_FAILED) ::munmap(parts_, extent());
     ::fallocate(memory_->get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, begin_of_own(),
@@ -81,7 +81,7 @@ class ShmRegion {
     return begin_ + stride_ * static_cast<std::size_t>(rank_);
   }
 
-  /// Null if it is not within one rank's part.
+  /// Returns null if the data is not within one rank's part.
   const char* at(std::uint64_t position, std::size_t bytes) const {
     if (position < begin_ || position - begin_ >= extent() || bytes > bytes_) return nullptr;
     const auto offset = static_cast<std::size_t>(position - begin_);
@@ -96,8 +96,8 @@ class ShmRegion {
   off_t begin_of_own() const { return static_cast<off_t>(position_of_own()); }
 
   const std::shared_ptr<const ddprun::Fd> memory_;
-  const std::size_t begin_;   // in the memory
-  const std::size_t bytes_;   // of a part
+  const std::size_t begin_;   // where it begins in the memory
+  const std::size_t bytes_;   // the size of a part
   const std::size_t stride_;  // from one rank's part to the next one's
   const int ranks_;
   const int rank_;

@@ -13,7 +13,7 @@
 namespace ddp::internal {
 namespace {
 
-/// Of a list such as "0-3,8": those of `cpus` that are in it.
+/// Counts those of `cpus` that are in a list such as "0-3,8".
 int count_in(const std::string& list, const cpu_set_t& cpus) {
   int count = 0;
   std::istringstream ranges(list);

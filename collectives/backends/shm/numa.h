@@ -8,20 +8,20 @@
 
 namespace ddp::internal {
 
-/// The NUMA node that has all of these CPUs, by the kernel's number; nullopt: none has, as when a
+/// The NUMA node that has all of these CPUs, by the kernel's number; nullopt if none has, as when a
 /// process may run on several. `folder` is where the kernel lists the nodes.
 std::optional<int> numa_node_of(const cpu_set_t& cpus,
                                 const std::string& folder = "/sys/devices/system/node");
 
-/// The ranks of a host by NUMA node, as one of them sees them. It is the same on all ranks which
-/// those of a node are, and in which order.
+/// The ranks of a host by NUMA node, as one of them sees them. All ranks agree on the ranks of a
+/// node and their order.
 class ShmNumaNodes {
  public:
-  /// `nodes`, by rank; -1: none.
+  /// `nodes` by rank; -1: none.
   ShmNumaNodes(const std::vector<int>& nodes, int rank);
 
-  /// Whether there are several nodes, with as many ranks each, at least two, and no other ranks:
-  /// else the rest is not to be used.
+  /// Whether there are several nodes, with equally many ranks, at least two, and no other ranks. If
+  /// not, do not use the rest.
   bool are_several() const { return !counterparts_.empty(); }
 
   /// The ranks of this rank's node, and this one's index among them.

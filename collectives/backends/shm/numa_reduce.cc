@@ -10,10 +10,10 @@
 namespace ddp::internal {
 namespace {
 
-/// From here on the time to move data is most of a call's. A guess: no such host was there.
+/// From this size on, moving data takes most of a call's time. (Not measured on such a host.)
 constexpr std::size_t kLeastOfNodes = std::size_t{1} << 20;
 
-/// So shares begin with a cache line, if the data does.
+/// Shares begin with a cache line, if the data does.
 constexpr std::size_t kShareStart = 64;
 
 }  // namespace
@@ -33,7 +33,7 @@ void ShmNumaReduce::run(const Task& task, const ShmPlace& in, const ShmPlace& ou
   const auto begin_of = [&](int place) {
     return place == places ? task.count : lines.begin(place) * in_line;
   };
-  // The last share may be the longest one.
+  // The last share may be the longest.
   const std::size_t longest = task.count - begin_of(places - 1);
   const std::size_t begin = begin_of(nodes_.place());
   const std::size_t count = begin_of(nodes_.place() + 1) - begin;
@@ -55,7 +55,7 @@ void ShmNumaReduce::run(const Task& task, const ShmPlace& in, const ShmPlace& ou
   end_results(task.count * width);
 }
 
-/// The elements of the ranks of this node.
+/// Combines the elements of the ranks of this node.
 void ShmNumaReduce::combine_own(const Task& task, const ShmPlace& in, Stretch stretch, char* sums) {
   const PartialSums by(task.type, task.reduce);
   parts_.clear();
@@ -68,7 +68,7 @@ void ShmNumaReduce::combine_own(const Task& task, const ShmPlace& in, Stretch st
   for (std::size_t i = 1; i < parts_.size(); ++i) by.whole.add(sums, parts_[i], stretch.count);
 }
 
-/// Writes the sums of all nodes, which are shown from `shown` on, to the ranks of this one.
+/// Writes the sums of all nodes, shown from `shown` on, to the ranks of this node.
 void ShmNumaReduce::finish(const Task& task, const ShmPlace& out, Stretch stretch,
                            std::size_t shown) {
   const PartialSums by(task.type, task.reduce);

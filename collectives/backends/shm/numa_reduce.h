@@ -15,9 +15,9 @@
 namespace ddp::internal {
 
 /// An all_reduce of data in memory that all ranks map, on a host whose ranks are on several NUMA
-/// nodes. The ranks of each node combine their data, each a share of it, and ranks with the same
-/// share on the other nodes read these sums: so what crosses between two nodes is one rank's data
-/// in each direction, however many ranks they have (as with the hierarchy of Open MPI's coll/xhc).
+/// nodes. The ranks of each node combine their data, each a share of it. Ranks with the same share
+/// on the other nodes read these sums. So only one rank's data crosses between two nodes in each
+/// direction, however many ranks they have (as with the hierarchy of Open MPI's coll/xhc).
 ///
 /// Sums are in slots, a piece in each round.
 ///
@@ -27,15 +27,15 @@ class ShmNumaReduce {
   ShmNumaReduce(ShmNumaNodes nodes, ShmRounds& rounds, int size)
       : nodes_(std::move(nodes)), rounds_(rounds), size_(size) {}
 
-  /// Whether such a task gains by it; the same on all ranks.
+  /// Whether a task gains by this; the same on all ranks.
   bool suits(const Task& task) const;
 
-  /// Does this rank's part; `exchange` does a round. A round has to come after. Throws ShmStopped.
+  /// Does this rank's part; `exchange` does a round. A round must follow. Throws ShmStopped.
   void run(const Task& task, const ShmPlace& in, const ShmPlace& out,
            const std::function<void()>& exchange);
 
  private:
-  /// Some of this rank's share: where it begins in the data, in bytes, and elements.
+  /// Some of this rank's share: where it begins in the data, in bytes, and its elements.
   struct Stretch {
     std::size_t at = 0;
     std::size_t count = 0;

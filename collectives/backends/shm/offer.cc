@@ -14,7 +14,7 @@
 namespace ddp::internal {
 namespace {
 
-/// The namespace's number is one of this kernel's, which has one of its own for as long as it runs.
+/// The number of a namespace is only unique within its kernel, so the kernel's boot id precedes it.
 std::string kernel_and_namespace() {
   std::string kernel;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> kernel;
@@ -43,8 +43,8 @@ ShmOffer offer_of(const ddprun::Fd& memory) {
           .user = ::geteuid()};
 }
 
-/// In another PID namespace the number may be that of any process, so its file is looked at before
-/// it is opened: to open a terminal or a pipe has effects.
+/// In another PID namespace the number may mean any process. So this checks the file before it
+/// opens it: opening a terminal or a pipe has effects.
 ddprun::Fd open_offer(const ShmOffer& offer) {
   if (offer.process == 0 || offer.user != ::geteuid()) return {};
   const std::string path =

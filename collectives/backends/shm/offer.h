@@ -10,11 +10,12 @@ namespace ddp::internal {
 /// The network namespace of this thread, as a number. 0: not known.
 std::uint64_t network_namespace();
 
-/// Memory of a process that others of its user may map: the place of its memfd among the process's
-/// open files. The kernel lets only processes that may trace that one open it there (proc(5)), so
-/// there is no socket that anybody could reach. Sent as it lies in memory: it has no padding.
+/// A process's memory that other processes of its user may map: the place of its memfd among the
+/// process's open files. The kernel lets a process open it there only if that may trace this one
+/// (proc(5)). So there is no socket that anybody could reach. Sent as it lies in memory: it has no
+/// padding.
 struct ShmOffer {
-  std::int32_t process = 0;  ///< as its PID namespace numbers it; 0: there is no memory
+  std::int32_t process = 0;  ///< its number in its PID namespace; 0: there is no memory
   std::int32_t descriptor = -1;
   std::uint64_t inode = 0;
   std::uint32_t device = 0;
@@ -22,11 +23,11 @@ struct ShmOffer {
 };
 static_assert(sizeof(ShmOffer) == 24);
 
-/// Offers `memory` for as long as it is open here.
+/// Offers `memory` while it is open here.
 ShmOffer offer_of(const ddprun::Fd& memory);
 
-/// Opens the memory. Empty if this process may not, is another user's, or is in another PID
-/// namespace.
+/// Opens the memory. Empty if this process may not, the memory is another user's, or its process is
+/// in another PID namespace.
 ddprun::Fd open_offer(const ShmOffer& offer);
 
 }  // namespace ddp::internal

@@ -15,7 +15,7 @@
 namespace ddp::internal {
 namespace {
 
-constexpr std::size_t kMarkPage = 4096;  // or the one that has these bytes
+constexpr std::size_t kMarkPage = 4096;  // or the page that contains these bytes
 constexpr int kCallsPerAnswer = 32;
 
 /// PAGEMAP_SCAN of <linux/fs.h>, which older headers do not have.
@@ -89,7 +89,7 @@ std::optional<bool> MemoryMark::ask_kernel(std::uint64_t address) const {
   return count < 0 ? std::nullopt : std::optional(count > 0);
 }
 
-/// The fence is for what the caller writes to its data then.
+/// The fence is for what the caller then writes to its data.
 void MemoryMark::remove() noexcept {
   if (mark_ != nullptr) mark_->store(0);
   fence(std::memory_order_seq_cst);
@@ -99,8 +99,8 @@ bool is_marked(const MemoryPlace& place, std::uint64_t token) {
   return read_memory(place, token, 0, {});
 }
 
-/// The kernel finds the process once for both parts, and copies the mark after the data: between
-/// the two it gives the data's pages back, which is an ordered access to memory on every processor.
+/// The kernel finds the process once for both parts, and copies the mark after the data. Between
+/// the two it gives the data's pages back, an ordered access to memory on every processor.
 bool read_memory(const MemoryPlace& place, std::uint64_t token, std::size_t at,
                  std::span<char> to) {
   std::uint64_t mark = 0;

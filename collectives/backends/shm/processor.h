@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What a program may tell the processor that it runs on.
+// Hints of a program to the processor that it runs on.
 
 namespace ddp::internal {
 
-/// Waits for a moment, and leaves the processor's units to whoever shares them.
+/// Waits for a moment, and leaves the processor's units to the other thread of the core.
 inline void pause_processor() {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
@@ -14,8 +14,8 @@ inline void pause_processor() {
 #endif
 }
 
-/// Makes the cache line this processor's own, as others have read it: a write need not wait for
-/// that then.
+/// Makes the cache line this processor's own, as others have read it, so that a write need not
+/// wait.
 inline void prefetch_to_write(const void* line) {
 #if defined(__x86_64__)
   asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(line)));
@@ -24,7 +24,7 @@ inline void prefetch_to_write(const void* line) {
 #endif
 }
 
-/// Gets a copy of the cache line as it is now. (GCC 12 drops calls of functions that do nothing but
+/// Gets a copy of the cache line as it is now. (GCC 12 drops calls of functions that only call
 /// __builtin_prefetch().)
 inline void prefetch_to_read(const void* line) {
 #if defined(__x86_64__)

@@ -16,32 +16,32 @@ namespace {
 constexpr std::size_t kRingLine = 64;
 constexpr std::size_t kLength = sizeof(std::uint64_t);
 
-/// The longest record, with its length: the other end sees it before the next one is copied, so
-/// both copy at the same time. Each takes a cache line from one processor to the other and back:
-/// shorter ones were slower, also for 64 KiB.
+/// The longest record, with its length. The other end sees it before the next one is copied, so
+/// both copy at the same time. Each record moves a cache line from one processor to the other and
+/// back: shorter records were slower, also for 64 KiB.
 constexpr std::size_t kLongest = std::size_t{24} << 10;
 
-/// Looks for the next record of one message: more of them than it takes to copy a record, unless
-/// the writer has lost its processor.
+/// How often to look for the next record of one message. That takes longer than copying a record,
+/// unless the writer has lost its processor.
 constexpr int kPatience = 1000;
 
-/// What a record of so many bytes takes, whole lines.
+/// The memory of a record of so many bytes, in whole lines.
 constexpr std::size_t memory_of(std::size_t bytes) {
   return (kLength + bytes + kRingLine - 1) / kRingLine * kRingLine;
 }
 
-/// The next record is likely to be as long as the last. All lines of a short one are worth having
-/// in the reader's cache while it waits for the first; those of a longer one the writer had better
-/// own before it writes. Past that copying takes longer than fetching.
+/// The next record is likely to be as long as the last. The reader had better fetch all lines of a
+/// short record while it waits for the first; the writer had better own those of a longer one
+/// before it writes. Beyond that, copying takes longer than fetching.
 constexpr std::size_t kShortRecord = 5 * kRingLine;
 constexpr std::size_t kMediumRecord = 20 * kRingLine;
 
-/// The most bytes of a record that begins there.
+/// The most bytes of a record that begins at `at`.
 std::size_t most_at(std::uint64_t at) {
   return std::min(kLongest, kShmRing - static_cast<std::size_t>(at % kShmRing)) - kLength;
 }
 
-/// So many of the bytes of `first` and then `second`, from `at` on.
+/// Copies `bytes` of `first` followed by `second`, from `at` on.
 void copy_parts(std::span<const char> first, std::span<const char> second, std::size_t at,
                 std::size_t bytes, char* to) {
   const std::size_t of_first = at < first.size() ? std::min(first.size() - at, bytes) : 0;
@@ -54,7 +54,7 @@ void copy_parts(std::span<const char> first, std::span<const char> second, std::
 
 std::optional<ShmRing> ShmRing::map(const ddprun::Fd& memory, std::size_t at) {
   struct stat status{};
-  // It cannot shrink any more: see ShmArena::create().
+  // The memory cannot shrink: see ShmArena::create().
   if (::fstat(memory.get(), &status) != 0 ||
       static_cast<std::size_t>(status.st_size) < at + sizeof(ShmRingMemory)) {
     return std::nullopt;
@@ -87,19 +87,19 @@ std::atomic_ref<std::uint64_t> ShmRing::length_at(std::uint64_t at) const {
   return std::atomic_ref(*reinterpret_cast<std::uint64_t*>(place(at)));
 }
 
-/// The other end is of another process: what it claims must not lead out of the memory.
+/// The other end is another process: its claims must not lead out of the memory.
 void ShmRing::look_for_room() {
   const std::uint64_t read = ring_->read;
   if (own_ - read <= kShmRing && read % kRingLine == 0) seen_ = read;
 }
 
-/// The length of a record that is there; else 0.
+/// The length of the record at `at`; 0 if it is not there.
 std::size_t ShmRing::record_at(std::uint64_t at) const {
   const std::uint64_t length = length_at(at).load();
   return length <= most_at(at) ? static_cast<std::size_t>(length) : 0;
 }
 
-/// Counts every record as a longest one less the line of the next length.
+/// Counts every record as a longest one, less the line of the next length.
 bool ShmRing::has_room_for(std::size_t bytes) {
   constexpr std::size_t kInRecord = kLongest - kLength - kRingLine;
   const std::size_t needed = bytes + (bytes / kInRecord + 2) * (kLength + kRingLine) + kRingLine;
@@ -126,7 +126,7 @@ std::size_t ShmRing::write(std::span<const char> first, std::span<const char> se
   return done;
 }
 
-/// The lines of the next record, if that is like the last.
+/// Fetches the lines of the next record, if it is like the last.
 void ShmRing::fetch_to_write(std::size_t last) const {
   if (last <= kShortRecord || last > kMediumRecord) return;
   for (std::size_t line = kRingLine; line < last; line += kRingLine) {
@@ -134,7 +134,7 @@ void ShmRing::fetch_to_write(std::size_t last) const {
   }
 }
 
-/// The same for the reader, but for the line that it looks at.
+/// The same for the reader, without the line that it looks at.
 void ShmRing::fetch_to_read() const {
   if (last_ > kShortRecord) return;
   for (std::size_t line = kRingLine; line < last_; line += kRingLine) {
@@ -142,7 +142,7 @@ void ShmRing::fetch_to_read() const {
   }
 }
 
-/// From one record, if one is there; returns how many bytes.
+/// Reads from one record, if it is there; returns how many bytes.
 std::size_t ShmRing::read_next(std::span<char>& to) {
   if (length_ == 0) length_ = record_at(own_);
   const std::size_t bytes = std::min(to.size(), length_ - taken_);
@@ -169,7 +169,7 @@ std::size_t ShmRing::read(std::span<char> first, std::span<char> second) {
   return done;
 }
 
-/// Until then the writer gets no room back: so it cannot have written more than a ring.
+/// The writer gets no room back before the end, so it cannot have written more than a ring.
 bool ShmRing::read_all(std::span<char> first, std::span<char> second) {
   const auto [own, length, taken] = std::tuple(own_, length_, taken_);
   for (std::span<char> to : {first, second}) {

@@ -19,15 +19,15 @@
 namespace ddp::internal {
 
 /// One end of a stream of bytes from one rank to another, in memory that both map: see
-/// ShmRingMemory. Nothing here blocks: an end that has to sleep is woken in another way.
+/// ShmRingMemory. Nothing here blocks: the connection wakes an end that sleeps.
 ///
 /// Thread: one at a time at each end.
 class ShmRing {
  public:
-  /// The reader's end: takes memory from `at` on; nullopt if there is none.
+  /// Makes the reader's end: takes memory from `at` on; nullopt if there is none.
   static std::optional<ShmRing> create(const ddprun::Fd& memory, std::size_t at);
 
-  /// The writer's end, once the reader has created its own; nullopt if it cannot be mapped.
+  /// Opens the writer's end, once the reader has created its own; nullopt if it cannot be mapped.
   static std::optional<ShmRing> open(const ddprun::Fd& memory, std::size_t at);
 
   ShmRing(ShmRing&& other) noexcept
@@ -39,37 +39,38 @@ class ShmRing {
   ShmRing& operator=(ShmRing&&) = delete;
   ~ShmRing();
 
-  /// Writes what there is room for of the first and then of the second; returns how many bytes.
+  /// Writes as much of `first` and then `second` as fits; returns how many bytes.
   std::size_t write(std::span<const char> first, std::span<const char> second);
 
-  /// Reads what there is into the first and then into the second; returns how many bytes.
+  /// Reads as much as is there into `first` and then `second`; returns how many bytes.
   std::size_t read(std::span<char> first, std::span<char> second);
 
   /// Whether write() would write so many bytes.
   bool has_room_for(std::size_t bytes);
 
-  /// Reads both to their ends, while the writer still writes; false if it stops meanwhile: then all
-  /// is there as before, and both may have been written to.
+  /// Reads until both are full, while the writer still writes. Returns false if the writer stops;
+  /// then the ring is as before, and both may have been written to.
   bool read_all(std::span<char> first, std::span<char> second);
 
-  /// The next bytes, which remain there; false if there are fewer, or they are not together.
+  /// Copies the next bytes without taking them; false if there are fewer, or they are not
+  /// contiguous.
   bool peek(std::span<char> bytes);
 
-  /// After write() or read(): whether the other end sleeps, and has to be woken for it.
+  /// For use after write() or read(): whether the other end sleeps and has to be woken.
   bool must_wake_reader() { return must_wake(ring_->reader_sleeps); }
   bool must_wake_writer() { return must_wake(ring_->writer_sleeps); }
 
-  /// From now on the other end wakes this one; false if there is room, or are bytes, already: look
-  /// again.
+  /// From now on the other end wakes this one. Returns false if there is room (or bytes) already:
+  /// look again.
   bool waits_for_room();
   bool waits_for_bytes();
 
-  /// The writer: what it has let the reader read elsewhere may change from now on.
+  /// For the writer: data elsewhere that it let the reader read may change from now on.
   void give_up() noexcept;
-  /// The reader, after it has read there: whether that may have changed.
+  /// For the reader, after it has read such data: whether it may have changed.
   bool has_writer_given_up() const;
 
-  /// The reader looks often by itself.
+  /// For the reader: it looks often by itself.
   void stay_awake() { ring_->reader_sleeps.store(0, std::memory_order_relaxed); }
 
  private:
@@ -88,23 +89,23 @@ class ShmRing {
   std::size_t record_at(std::uint64_t at) const;
 
   ShmRingMemory* ring_;
-  std::uint64_t own_ = 0;   // where the next record begins for this end
-  std::uint64_t seen_ = 0;  // writer: what the reader was done with, when this end last looked
+  std::uint64_t own_ = 0;   // where this end's next record begins
+  std::uint64_t seen_ = 0;  // writer: the reader's count when this end last looked
   // Reader: of the record at own_; 0: it was not there yet.
   std::size_t length_ = 0;
   std::size_t taken_ = 0;
-  std::size_t last_ = 0;  // what the last record that peek() found takes
+  std::size_t last_ = 0;  // the memory of the last record that peek() found
 };
 
-/// The rings between this rank and the others of its node, by their ranks in the group.
+/// The rings between this rank and the others of its node; ranks are numbered as in the group.
 class ShmRings {
  public:
-  /// `ranks` are those of the node, in the order of their places, and `own` is one of them. `heap`
-  /// is in the same memory.
+  /// `ranks` are the node's, in the order of their places; `own` is one of them. `heap` is in the
+  /// same memory.
   ShmRings(const ShmArena& arena, const std::vector<int>& ranks, int own,
            std::shared_ptr<const ShmHeap> heap);
 
-  /// The ends of this rank; nullopt if there is no memory, or the other rank is on another node.
+  /// This rank's ends; nullopt if there is no memory, or the other rank is on another node.
   std::optional<ShmRing> from(int rank) const;
   std::optional<ShmRing> to(int rank) const;
 

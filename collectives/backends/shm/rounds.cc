@@ -14,15 +14,16 @@
 namespace ddp::internal {
 namespace {
 
-/// About what waking up costs.
+/// About the cost of waking up.
 constexpr auto kLongestSpin = std::chrono::microseconds(50);
 /// More than all other ranks need, and less than a time slice.
 constexpr auto kLongYield = std::chrono::microseconds(500);
-/// One wait of so many spins as long as it may, however many spins before it found nothing.
+/// One wait in so many spins for the longest time, however many spins before it found nothing.
 constexpr std::uint64_t kWaitsPerProbe = 32;
 constexpr std::uint64_t kMostWaitsPerSpin = 4096;
 constexpr int kLooksPerClock = 128;
-/// Before the first look at the clock, which takes about as long as a rank that is on time does.
+/// Looks before the first look at the clock, which takes about as long as a rank that is on time
+/// does.
 constexpr int kFirstLooks = 32;
 
 /// See ShmMember::digests.
@@ -62,8 +63,8 @@ void ShmRounds::show(const Call& call, std::uint64_t longest) {
   if (round_ % kShmDigests == 0) prefetch_to_write(&digests(rank_, round_ + kShmDigests));
 }
 
-/// As far as this rank will write to it if its data is like the last. Hardly anybody reads it any
-/// more. After an exchange() it gains nothing: the other ranks are at their next round then, too.
+/// Fetches the part that this rank will write if its data is like the last. Hardly anybody reads it
+/// any more. After an exchange() this gains nothing: the other ranks are at their next round, too.
 void ShmRounds::fetch_next_slot() const {
   prefetch_to_write(&slot(rank_, round_ + 1));
   const char* const data = place(rank_, round_ + 1, shown_bytes_);
@@ -97,8 +98,8 @@ bool ShmRounds::are_alike(std::uint64_t last) const {
   return true;
 }
 
-/// A rank whose slot is there at once is likely to be further ahead. (To fetch more than one line
-/// of data made calls slower.)
+/// If a rank's slot is there at once, the rank is likely to be further ahead. (Fetching more than
+/// one line of data made calls slower.)
 bool ShmRounds::is_ahead(int other, std::size_t bytes) const {
   const std::uint64_t next = round_ + 1;
   if (has_shown(other, next)) {
@@ -111,7 +112,7 @@ bool ShmRounds::is_ahead(int other, std::size_t bytes) const {
 }
 
 /// Compares the calls of ranks that sent, as this one did, and so compare none themselves. If calls
-/// are alike, hardly a rank has sent that this one sent to: so to look costs nothing.
+/// are alike, hardly any rank has sent that this one sent to, so looking costs nothing.
 void ShmRounds::look_at_senders() const {
   for (int other = 0; other < size_; ++other) {
     if (other == rank_ || (sent_to_ != kToAll && sent_to_ != other)) continue;
@@ -122,7 +123,7 @@ void ShmRounds::look_at_senders() const {
   }
 }
 
-/// Once in a round: who begins to wait after that sees what this rank has shown.
+/// Works once a round: a rank that begins to wait later sees what this rank has shown.
 void ShmRounds::wake_waiting() const {
   std::atomic<std::uint64_t>& shown = members_[rank_].shown;
   if (shown.load(std::memory_order_relaxed) == round_) return;
@@ -132,10 +133,9 @@ void ShmRounds::wake_waiting() const {
   }
 }
 
-/// Spinning gains nothing where the other rank does not run meanwhile, as it computes. So each spin
-/// that finds nothing halves the next. Between looks the processor is given to whoever waits for
-/// it: with more ranks than processors, and also where the scheduler has put two ranks on one, that
-/// is the other rank.
+/// Spinning gains nothing while the other rank does not run, as it computes. So each spin that
+/// finds nothing halves the next. Between looks any waiting thread gets the processor. With more
+/// ranks than processors, or if the scheduler has put two ranks on one, that is the other rank.
 bool ShmRounds::spin_for(int rank, std::uint64_t round) {
   if (has_own_cpu_ && looks_find(rank, round, kFirstLooks)) return true;
   wake_waiting();
@@ -154,8 +154,8 @@ bool ShmRounds::spin_for(int rank, std::uint64_t round) {
   return found;
 }
 
-/// On a machine that is busy with other programs, a processor that is given away comes back after
-/// milliseconds; after a sleep it comes back at once. So the longer that goes on, the rarer spins
+/// If a machine is busy with other programs, a processor that is given away comes back after
+/// milliseconds; after a sleep it comes back at once. So the longer that lasts, the rarer spins
 /// are.
 void ShmRounds::note_loss(bool lost) {
   if (!lost && !loses_processor_) return;
@@ -180,7 +180,7 @@ void ShmRounds::sleep_for(int rank, std::uint64_t round) {
     const int stopped_by = stopped_by_;
     own.waits_for = rank + 1;
     if (members_[rank].shown >= round || has_shown(rank, round)) break;
-    // Only now: what a rank showed before it was lost counts.
+    // Only now: what a rank showed before it was lost still counts.
     if (stopped_by >= 0) throw ShmStopped(stopped_by);
     futex_wait(own.bell, bell);
   }

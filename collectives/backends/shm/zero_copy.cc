@@ -13,23 +13,23 @@
 namespace ddp::internal {
 namespace {
 
-/// From here on the round that it takes more costs less than the copies.
+/// From this size on, the extra round costs less than the copies.
 constexpr std::size_t kLeast = std::size_t{64} << 10;
 
-/// The same of a reduce of more than two ranks, which takes more rounds.
+/// The same for a reduce of more than two ranks, which takes more rounds.
 constexpr std::size_t kLeastOfMany = std::size_t{256} << 10;
 
-/// Up to here the root of a reduce of two ranks takes less time alone than if the other shows it a
-/// share, where their caches are far from each other, and hardly more else.
+/// Up to this size the root of a reduce of two ranks is faster alone than if the other rank shows
+/// it a share, if their caches are far from each other, and hardly slower if not.
 constexpr std::size_t kMostByRoot = std::size_t{512} << 10;
 
-/// Of the results of a reduce, what a rank shows the root at once: both copy at the same time.
+/// The results of a reduce that a rank shows the root at once: both copy at the same time.
 constexpr std::size_t kShown = kShmPiece / 2;
 
-/// Between two looks whether the call has failed.
+/// The data between two checks whether the call has failed.
 constexpr std::size_t kStretch = std::size_t{256} << 10;
 
-/// So shares begin with a cache line, if the data does.
+/// Shares begin with a cache line, if the data does.
 constexpr std::size_t kLine = 64;
 
 bool is_own_block(const Task& task, int rank) {
@@ -110,7 +110,7 @@ void ShmZeroCopy::run(const Task& task, const Places& places,
   end_results(task.count * size_of(task.type) * static_cast<std::size_t>(size_));
 }
 
-/// Of the data of all ranks, so many bytes from `at` on: not more than results_ has room for.
+/// Combines the data of all ranks, `bytes` from `at` on: not more than results_ has room for.
 const char* ShmZeroCopy::combine(const Task& task, const ShmPlace& in, std::size_t at,
                                  std::size_t bytes) {
   rounds_.check_stopped();
@@ -122,7 +122,7 @@ const char* ShmZeroCopy::combine(const Task& task, const ShmPlace& in, std::size
   return results_.data();
 }
 
-/// In whole cache lines, but for the end.
+/// Shares are whole cache lines, except at the end.
 ShmZeroCopy::Share ShmZeroCopy::share_of(int rank, std::size_t total) const {
   const Blocks lines = Blocks::even(total / kLine, size_);
   return {lines.begin(rank) * kLine, rank + 1 == size_ ? total : lines.begin(rank + 1) * kLine};
@@ -130,7 +130,7 @@ ShmZeroCopy::Share ShmZeroCopy::share_of(int rank, std::size_t total) const {
 
 void ShmZeroCopy::all_reduce(const Task& task, const Places& places) {
   const std::size_t total = task.count * size_of(task.type);
-  // In place, what is written was read just before, so it is in the caches.
+  // In place, what is written was just read, so it is in the caches.
   const std::size_t whole = task.in == task.out ? 0 : total;
   const Share own = share_of(rank_, total);
   for (std::size_t at = own.begin; at < own.end; at += results_.size()) {
@@ -144,7 +144,7 @@ void ShmZeroCopy::all_reduce(const Task& task, const Places& places) {
   }
 }
 
-/// A part of a result of `whole` bytes.
+/// Combines a part of a result of `whole` bytes.
 void ShmZeroCopy::combine_to(char* to, const Task& task, const ShmPlace& in, Share part,
                              std::size_t whole) {
   for (std::size_t at = part.begin; at < part.end; at += results_.size()) {
@@ -160,7 +160,7 @@ void ShmZeroCopy::reduce_scatter(const Task& task, const ShmPlace& in) {
 }
 
 /// Each rank combines a share, and shows it to the root piece by piece. In place, the root
-/// overwrites of its data only what the rank whose share it is has combined.
+/// overwrites only data of its own that the share's rank has already combined.
 void ShmZeroCopy::reduce(const Task& task, const ShmPlace& in,
                          const std::function<void()>& exchange) {
   const std::size_t total = task.count * size_of(task.type);
@@ -175,7 +175,7 @@ void ShmZeroCopy::reduce(const Task& task, const ShmPlace& in,
     const std::size_t begin = std::min(share.begin + at, share.end);
     return Share{begin, std::min(begin + kShown, share.end)};
   };
-  const Share last = share_of(size_ - 1, total);  // none is longer
+  const Share last = share_of(size_ - 1, total);  // no share is longer
   for (std::size_t at = 0; at < last.end - last.begin; at += kShown) {
     const Share own = piece_of(rank_, at);
     combine_to(is_root ? out + own.begin : rounds_.out(kShmPiece), task, in, own,
@@ -190,7 +190,7 @@ void ShmZeroCopy::reduce(const Task& task, const ShmPlace& in,
   }
 }
 
-/// Each of the others copies most of the data, and the root what is left of each: so all copy about
+/// Each other rank copies most of the data, and the root copies the rest to each. So all copy about
 /// as much.
 void ShmZeroCopy::broadcast(const Task& task, const Places& places) const {
   const std::size_t total = task.count * size_of(task.type);
@@ -218,7 +218,7 @@ void ShmZeroCopy::fetch(const Task& task, const Places& places) const {
   copy_own(route, rank_);
 }
 
-/// A part of a result of `whole` bytes.
+/// Copies a part of a result of `whole` bytes.
 void ShmZeroCopy::copy(char* to, const char* from, std::size_t bytes, std::size_t whole) const {
   for (std::size_t at = 0; at < bytes; at += kStretch) {
     rounds_.check_stopped();

@@ -13,43 +13,42 @@
 
 namespace ddp::internal {
 
-/// Collective tasks whose data is in memory that all ranks map, at the same place of it: each rank
-/// reads what it needs from there. For an all_reduce each combines a share of the data of all
-/// ranks, and writes the result to all of them, or, for a reduce, shows it to the root; for a
+/// Collective tasks whose data is in memory that all ranks map, at the same place on each. Each
+/// rank reads what it needs there. In an all_reduce each rank combines a share of all ranks' data,
+/// and writes the result to all of them. In a reduce it shows the result to the root. In a
 /// broadcast the root writes a part to each.
 ///
-/// A round comes before, in which all ranks show where their data is: so it is complete. A round
-/// comes after, so that nobody reads or writes it any more, but for a reduce, which ends with one
-/// in which all have read the data: both order the accesses as those to
-/// slots, see ShmSlot. Between two rounds no byte is written by one rank and read or written by
-/// another.
+/// A round comes before, in which all ranks show where their data is; so the data is complete. A
+/// round comes after, so that nobody reads or writes it any more; a reduce ends with a round in
+/// which all have read the data. Both rounds order the accesses as they do those to slots, see
+/// ShmSlot. Between two rounds no rank writes a byte that another reads or writes.
 ///
 /// Thread: one at a time.
 class ShmZeroCopy {
  public:
   ShmZeroCopy(const ShmHeap& heap, ShmRounds& rounds, int rank, int size);
 
-  /// Where this rank has the data of a task: `in`, and `out` if others write it.
+  /// Where this rank has a task's data: `in`, and `out` if others write it.
   struct Places {
     ShmPlace in;
     ShmPlace out;
     bool is_in_place = false;  ///< `in` is the beginning of `out`, which has a block for each rank
 
-    /// What all ranks have to have alike; 0 if others do not reach the data.
+    /// Numbers that must be the same on all ranks; 0 if others do not reach the data.
     std::array<std::uint64_t, 2> numbers() const;
   };
 
-  /// Whether such a task gains by it; the same on all ranks.
+  /// Whether a task gains by this; the same on all ranks.
   bool suits(const Task& task) const;
 
   Places find(const Task& task) const;
 
-  /// Does this rank's part, when all ranks have the same numbers(); `exchange` does a round. Throws
+  /// Does this rank's part, if all ranks have the same numbers(); `exchange` does a round. Throws
   /// ShmStopped.
   void run(const Task& task, const Places& places, const std::function<void()>& exchange);
 
  private:
-  /// Bytes of the data.
+  /// A part of the data, in bytes.
   struct Share {
     std::size_t begin = 0;
     std::size_t end = 0;
