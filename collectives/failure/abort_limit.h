@@ -5,8 +5,8 @@
 
 namespace ddp::internal {
 
-/// Ends the process if its scope takes longer than limit_of_abort(timeout): to abort calls may
-/// block for ever, as NCCL does while a CUDA graph has some. `of` begins the sentence.
+/// Ends the process if its scope takes longer than limit_of_abort(timeout): aborting calls may
+/// block forever, as NCCL does while a CUDA graph has some. `of` begins the sentence.
 class AbortLimit : public EndLimit {
  public:
   AbortLimit(const std::string& of, std::chrono::milliseconds timeout);

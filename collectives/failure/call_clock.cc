@@ -6,16 +6,16 @@ namespace {
 
 [[maybe_unused]] constexpr auto kReadEvery = std::chrono::milliseconds(1);
 
-/// Nanoseconds of a tick of any processor. What is outside comes of a count that has jumped.
+/// Nanoseconds of a tick of any processor. A value outside means that the count has jumped.
 constexpr double kShortestTick = 0.1;
 constexpr double kLongestTick = 10;
 
-/// In ticks: else something else ran between the two clocks, and they were not read together.
+/// In ticks. If it took longer, something else ran between the two clocks.
 constexpr std::uint64_t kLongestReading = 20'000;
 
 }  // namespace
 
-/// The pace is that of the time since the last reading, if that was long enough ago.
+/// Takes the pace from the time since the last reading, if that was long enough ago.
 CallClock::Time CallClock::read([[maybe_unused]] std::uint64_t before) {
   const Time now = std::chrono::steady_clock::now();
 #ifdef __x86_64__

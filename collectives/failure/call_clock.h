@@ -7,10 +7,10 @@
 
 namespace ddp::internal {
 
-/// std::chrono::steady_clock, in less than half of its time where the processor counts ticks that
-/// programs may read (x86): the time since the last reading of the steady clock comes from ticks.
-/// The steady clock is read again every millisecond, so ticks that jump, or change their rate, are
-/// believed for no longer than that. Never goes back.
+/// std::chrono::steady_clock, in less than half of its time, if the processor counts ticks that
+/// programs may read (x86): ticks give the time since the last reading of the steady clock. That is
+/// read again every millisecond, so ticks that jump or change their rate mislead for no longer than
+/// that. Never goes back.
 ///
 /// Thread: one at a time.
 class CallClock {
@@ -35,7 +35,7 @@ class CallClock {
   Time read_;  // the steady clock, at `ticks_`
   std::uint64_t ticks_ = 0;
   double tick_ = 0;            // in nanoseconds
-  std::uint64_t trusted_ = 0;  // so many ticks after `ticks_`; 0: the pace is not known yet
+  std::uint64_t trusted_ = 0;  // so many ticks after `ticks_`; 0: the pace is unknown
   Time last_;
 };
 

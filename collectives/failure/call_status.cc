@@ -26,7 +26,7 @@ std::string name(const Party& party) {
   return ddprun::ranks_text(party.ranks);
 }
 
-/// The smallest first, and of as many ranks those that are furthest behind: #2 before #18.
+/// Smaller parties are named first; of equal ones, those that are furthest behind: #2 before #18.
 bool is_named_before(const Party& one, const Party& other) {
   const auto place = [](const Party& party) {
     return std::tuple(party.ranks.size(), party.status.starts_with("at "));

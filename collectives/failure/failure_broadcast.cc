@@ -14,7 +14,8 @@
 namespace ddp::internal {
 namespace {
 
-constexpr std::string_view kFailureMark = "in group ";  // begins what a rank writes, not ddprun
+constexpr std::string_view kFailureMark =
+    "in group ";  // begins what a rank writes, but not what ddprun writes
 
 }  // namespace
 
@@ -52,7 +53,7 @@ std::string FailureBroadcast::key(int rank) const {
 
 void FailureBroadcast::raise(const std::string& group) {
   if (handled_->exchange(true)) return;
-  // Only the first notifies: a thousand ranks may see the same failure at once.
+  // Only the first rank notifies: a thousand ranks may see the same failure at once.
   if (store_->add(prefix_ + "broadcast-raised", 1) > 1) return;
   std::vector<std::pair<std::string, std::string>> entries;
   for (int rank = 0; rank < size_; ++rank) {

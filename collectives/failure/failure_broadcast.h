@@ -11,15 +11,15 @@
 
 namespace ddp::internal {
 
-/// How the ranks that joined together notify each other that a call failed, and how ddprun notifies
-/// them that a worker is lost. Each rank waits in a thread for a key of its own in the store.
+/// Notifies ranks that joined together: of each other's failed calls, and of workers that ddprun
+/// reports as lost. Each rank waits in a thread for its own key in the store.
 ///
 /// A rank handles one event: it raises the broadcast, or receives one of another rank or of ddprun.
 class FailureBroadcast {
  public:
-  /// Callbacks, of which at most one is called, once, in the thread of the broadcast.
+  /// Callbacks. At most one of them is called, once, in the thread of the broadcast.
   struct Events {
-    std::function<void(const std::string& group)> failure;  ///< the prefix of the group it is in
+    std::function<void(const std::string& group)> failure;  ///< the prefix of the failed group
     std::function<void(const std::string& sentence)> loss;  ///< "rank 3 on host n2 was killed ..."
   };
 

@@ -11,8 +11,8 @@ namespace {
 
 using Words = std::array<std::uint64_t, sizeof(Call) / 8>;
 
-// Flags of Slot::end. While the call is under way the other bits are its id, so that the end of an
-// old call does not end the newer one that has overwritten it; afterwards they are the time.
+// Flags of Slot::end. While the call is under way, the other bits are its id: so the end of an old
+// call does not end a newer one that has overwritten it. Afterwards they are the time.
 constexpr std::uint64_t kUnderWay = std::uint64_t{1} << 63;
 constexpr std::uint64_t kFailed = std::uint64_t{1} << 62;
 
@@ -57,8 +57,8 @@ void FlightRecorder::record(int group, const Call& call, Time at) noexcept {
   write(next_.fetch_add(1, std::memory_order_relaxed), group, call, at, to_word(at));
 }
 
-// Every word is stored with release and loaded with acquire, so entries() sees `written` change if
-// it sees a word of the next call. On x86 this costs nothing, and fences would.
+// Every word is stored with release and loaded with acquire, so if entries() sees a word of the
+// next call, it sees `written` change. On x86 this costs nothing; fences would.
 void FlightRecorder::write(CallId id, int group, const Call& call, Time begun,
                            std::uint64_t end) noexcept {
   Slot& slot = slots_[id % kSize];

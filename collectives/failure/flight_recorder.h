@@ -35,7 +35,7 @@ class FlightRecorder {
     Call call;
     State state = State::begun;
     Time begun;
-    Time ended;  ///< unless begun
+    Time ended;  ///< not set while begun
   };
 
   struct Group {
@@ -48,24 +48,24 @@ class FlightRecorder {
   /// The recorder of this process. Never destroyed.
   static FlightRecorder& of_process();
 
-  /// Registers a group and returns its number; unregisters it. The last groups that ended are kept
-  /// for the trace.
+  /// Registers a group and returns its number; unregisters it. The recorder keeps the last ended
+  /// groups for the trace.
   int add(Group group);
   void remove(int group);
 
-  /// A call of the group with this number begins; ends.
+  /// Records that a call of the group with this number begins; below, that it ends.
   CallId begin(int group, const Call& call, Time now) noexcept;
-  /// A call that has succeeded begins and ends.
+  /// Records a call that has succeeded, begin and end.
   void record(int group, const Call& call, Time at) noexcept;
   /// Does nothing if a newer call has overwritten the entry.
   void end(CallId id, bool succeeded, Time now) noexcept;
 
-  /// Oldest first.
+  /// The calls, oldest first.
   std::vector<Entry> entries() const;
   std::map<int, Group> groups() const;
 
  private:
-  static constexpr std::size_t kKeptGroups = 64;  // that have ended
+  static constexpr std::size_t kKeptGroups = 64;  // ended groups
 
   struct alignas(64) Slot {
     std::atomic<std::uint64_t> written = 0;  // the id + 1; 0 while it is being written
@@ -80,7 +80,7 @@ class FlightRecorder {
   std::array<Slot, kSize> slots_;
   std::atomic<CallId> next_ = 0;
 
-  mutable std::mutex mutex_;  // of what follows
+  mutable std::mutex mutex_;  // protects what follows
   std::map<int, Group> groups_;
   std::deque<int> ended_;
   int group_count_ = 0;

@@ -21,11 +21,11 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr milliseconds kStatusLimit(2'000);  // for the other ranks to publish their statuses
-constexpr milliseconds kCallsLimit(5'000);   // the same of ranks that all fail, but the busy ones
-constexpr milliseconds kEndLimit(4'000);     // for the process of a rank that is gone
+constexpr milliseconds kCallsLimit(5'000);   // the same for ranks that all fail, except busy ones
+constexpr milliseconds kEndLimit(4'000);     // for the process of a rank that is gone to end
 
-/// Of the collective calls that differ, as in "rank 0 is at #12 barrier, but rank 1 ..."; 0: the
-/// error is another one.
+/// The number of the collective calls that differ, as in "rank 0 is at #12 barrier, but rank 1
+/// ..."; 0 for other errors.
 std::uint64_t number_of_call(const Error& error) {
   constexpr std::string_view kBefore = " is at #";
   const std::string_view text = error.what();
@@ -34,8 +34,8 @@ std::uint64_t number_of_call(const Error& error) {
   return std::strtoull(text.data() + at + kBefore.size(), nullptr, 10);
 }
 
-/// The rank that the error says is lost, as in "lost rank 2 in #3 barrier", or has left the group,
-/// as in "but rank 2 is at #3 leaving the group".
+/// The rank that the error says is lost ("lost rank 2 in #3 barrier"), or has left the group ("but
+/// rank 2 is at #3 leaving the group").
 std::optional<int> gone_rank(std::string_view text) {
   constexpr std::string_view kLost = "lost rank ";
   constexpr std::string_view kRank = "rank ";
@@ -112,7 +112,7 @@ void GroupCalls::begin_watch(Backend& backend, std::shared_ptr<Watchdog> watchdo
   });
 }
 
-/// The broadcast and the watchdog are destroyed without the lock that their threads take: each
+/// Destroys the broadcast and the watchdog without the lock that their threads take. Each
 /// destructor waits for threads that may be in this object, and the broadcast's may be in the
 /// watchdog.
 void GroupCalls::end_watch() {
@@ -163,7 +163,7 @@ void GroupCalls::record(const Task& task) {
   open_.record(task, clock_.now());
 }
 
-/// With mutex_ locked.
+/// mutex_ is locked.
 GroupCalls::Time GroupCalls::next_check(Time now) const {
   return failure_ || timed_out_ ? Time::max() : open_.next_check(now);
 }
@@ -194,7 +194,7 @@ void GroupCalls::throw_failure() {
   throw Error(failure);
 }
 
-/// The group has failed on all ranks by now: none of them waits for this one.
+/// The group has failed on all ranks by now: none waits for this one.
 void GroupCalls::outlast_gone_rank(const Error& failure) {
   const auto gone = gone_rank(failure.what());
   if (!gone || !context_.store) return;
@@ -213,9 +213,9 @@ void GroupCalls::outlast_gone_rank(const Error& failure) {
   });
 }
 
-/// Two ranks are in the error. Which of them is wrong, the calls of the others show, which fail by
-/// it, too, and tell theirs. (Of a rank that is past the call and in none, or dead, it is told by
-/// the one that found the difference, if it knows that.)
+/// The error names two ranks. The other ranks also fail, publish their calls, and so show who is in
+/// the minority. (If a rank is past the call and in none, or dead, the rank that found the
+/// difference publishes its call, if it knows that.)
 Error GroupCalls::with_all_calls(const Error& error) const {
   const std::string text = error.what();
   const std::uint64_t number = number_of_call(error);
@@ -236,7 +236,7 @@ void GroupCalls::answer(const Error& error) const {
   try {
     publish_status_in(number);
   } catch (const Error&) {
-    // The store is lost, and with it who asked.
+    // The store is lost, and with it the rank that asked.
   }
 }
 
@@ -246,7 +246,7 @@ Error GroupCalls::fail(const Error& error) {
   return error;
 }
 
-/// Returns the earlier failure, which is kept, if there is one.
+/// Returns the earlier failure, which stays, if there is one.
 std::optional<Error> GroupCalls::set_failure(const Error& error) {
   {
     const std::lock_guard lock(mutex_);

@@ -34,15 +34,15 @@ class GroupCalls : public WatchedGroup, public std::enable_shared_from_this<Grou
   GroupCalls(const GroupCalls&) = delete;
   GroupCalls& operator=(const GroupCalls&) = delete;
 
-  /// From now on `watchdog` watches the calls, and may abort `backend`. `broadcast` may be null:
-  /// all ranks are in this process.
+  /// From now on `watchdog` watches the calls, and may abort `backend`. `broadcast` is null if all
+  /// ranks are in this process.
   void begin_watch(Backend& backend, std::shared_ptr<Watchdog> watchdog,
                    std::shared_ptr<FailureBroadcast> broadcast);
   /// Must be called before the backend is destroyed, and not in a thread of the watchdog or of the
   /// broadcast.
   void end_watch();
 
-  /// How long each call may take that begins from now on.
+  /// Sets the longest time of each call that begins from now on.
   void set_limit(std::chrono::milliseconds limit);
   std::chrono::milliseconds limit() const override { return limit_; }
   const std::shared_ptr<FailureBroadcast>& broadcast() const { return broadcast_; }
@@ -50,25 +50,26 @@ class GroupCalls : public WatchedGroup, public std::enable_shared_from_this<Grou
   /// A call begins. Throws the failure of the group.
   CallId begin(const Task& task);
 
-  /// A message has been sent or received, which took no time that has to be watched. Throws the
-  /// failure of the group.
+  /// A message was sent or received, in too short a time to be watched. Throws the failure of the
+  /// group.
   void record(const Transfer& message, Time now);
   /// The same for a collective call.
   void record(const Task& task);
 
-  /// A call has ended; failed with what it threw, which breaks the group. fail() returns the first
-  /// failure of the group. Where ranks made different collective calls it first waits, for 5 s at
-  /// most, until all have said which, or have ended: the error names the fewer. Where a rank is
-  /// lost or leaves the group, it waits for the end of that process, for 4 s at most: so a launcher
-  /// sees first how that rank failed. So does every function here that throws the failure.
+  /// A call has succeeded, or failed with what it threw, which breaks the group. fail() returns the
+  /// first failure of the group. If ranks made different collective calls, it first waits, for 5 s
+  /// at most, until all have published theirs or ended: then the error names the minority. If a
+  /// rank is lost or leaves the group, it waits for the end of that process, for 4 s at most: so a
+  /// launcher first sees how that rank failed. Every function here that throws the failure waits
+  /// so, too.
   void succeed(CallId id);
   Error fail(CallId id, const Error& error);
 
-  /// Ranks make different collective calls, as the error says: tells the others which this one
-  /// made, for which they wait. Of a rank that leaves the group, which throws no error.
+  /// The error says that ranks made different collective calls: publishes this rank's call, as the
+  /// others wait for it. For a rank that leaves the group and throws no error.
   void answer(const Error& error) const;
 
-  /// `async`, whose end closes the call when it is noticed.
+  /// Returns `async`; when its end is noticed, it closes the call.
   std::shared_ptr<AsyncCall> track(CallId id, std::shared_ptr<AsyncCall> async);
 
   /// Breaks the group, and returns its first failure. A lost rank is lost to all groups: the
@@ -102,7 +103,7 @@ class GroupCalls : public WatchedGroup, public std::enable_shared_from_this<Grou
   const GroupContext context_;
   std::atomic<std::chrono::milliseconds> limit_;
   std::atomic<bool> has_failed_ = false;  // failure_ is set
-  std::once_flag outlasted_;              // outlast_gone_rank() is over
+  std::once_flag outlasted_;              // outlast_gone_rank() has ended
 
   std::mutex broadcast_mutex_;  // held while it is raised
   std::shared_ptr<FailureBroadcast> broadcast_;
@@ -110,7 +111,7 @@ class GroupCalls : public WatchedGroup, public std::enable_shared_from_this<Grou
   std::mutex backend_mutex_;  // held while it is aborted
   Backend* backend_ = nullptr;
 
-  mutable ShortLock mutex_;  // of what follows
+  mutable ShortLock mutex_;  // protects what follows
   std::shared_ptr<Watchdog> watchdog_;
   std::optional<Error> failure_;
   bool timed_out_ = false;  // find_timed_out() has found a call

@@ -19,7 +19,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::nanoseconds kLeastPause = std::chrono::seconds(1);
 
-/// Whether the last one was sent long enough ago; if so this one is taken for sent.
+/// Whether the last heartbeat was long enough ago. If so, this one counts as sent.
 bool is_due() {
   static std::atomic<Clock::rep> next = 0;
   const Clock::rep now = Clock::now().time_since_epoch().count();
@@ -27,13 +27,13 @@ bool is_due() {
   return now >= due && next.compare_exchange_strong(due, now + kLeastPause.count());
 }
 
-/// A launcher that does not read is not waited for.
+/// Does not wait for a launcher that does not read.
 void send_to(std::string_view name, const std::string& text) {
   sockaddr_un address = {};
   if (name.empty() || name.size() >= sizeof address.sun_path) return;
   address.sun_family = AF_UNIX;
   std::ranges::copy(name, address.sun_path);
-  if (name.front() == '@') address.sun_path[0] = '\0';  // it is in no file system
+  if (name.front() == '@') address.sun_path[0] = '\0';  // an abstract name: it is in no file system
   const int socket = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (socket < 0) return;
   sendto(socket, text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL,

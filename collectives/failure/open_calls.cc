@@ -13,11 +13,11 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// Calls between two ranks get more time than their limit: a library that watches them itself says
-/// which message is missing, and which came instead.
+/// Extra time for calls between two ranks: a library that watches them itself says which message is
+/// missing, and which came instead.
 constexpr milliseconds kMessageGrace(1000);
 
-/// Known to have ended without an error.
+/// Whether the call is known to have ended without an error.
 bool has_succeeded(const std::shared_ptr<AsyncCall>& async) {
   return async && async->is_completed() && !async->error();
 }
@@ -67,7 +67,7 @@ Call OpenCalls::call_of(const Transfer& message) {
           .type = static_cast<std::uint8_t>(message.type)};
 }
 
-/// Asynchronous calls whose end nobody has noticed yet.
+/// Closes asynchronous calls whose end nobody has noticed yet.
 void OpenCalls::close_succeeded(Time now) {
   while (!collectives_.empty() && has_succeeded(collectives_.front().async)) {
     close(collectives_, collectives_.begin(), true, now);
@@ -103,7 +103,7 @@ void OpenCalls::set_async(CallId id, const std::shared_ptr<AsyncCall>& async) {
   }
 }
 
-/// Those before it have ended, too.
+/// First closes calls before it, which have ended, too.
 void OpenCalls::close(CallId id, bool succeeded, Time now) {
   close_succeeded(now);
   for (Queue* queue : {&collectives_, &messages_}) {
@@ -114,7 +114,7 @@ void OpenCalls::close(CallId id, bool succeeded, Time now) {
   }
 }
 
-/// The time of the collective call behind it begins now.
+/// The time of the next collective call begins now.
 OpenCalls::Queue::iterator OpenCalls::close(Queue& queue, const Queue::iterator& open,
                                             bool succeeded, Time now) {
   recorder_.end(open->id, succeeded, now);
@@ -137,7 +137,7 @@ std::optional<Error> OpenCalls::close_completed(Time now) {
   for (Queue* queue : {&collectives_, &messages_}) {
     for (auto open = queue->begin(); open != queue->end();) {
       if (!open->async || !open->async->is_completed()) {
-        if (queue == &collectives_) break;  // those behind it have not ended either
+        if (queue == &collectives_) break;  // those after it have not ended either
         ++open;
         continue;
       }

@@ -24,20 +24,20 @@ struct TimedOutCall {
   std::chrono::milliseconds limit;
 };
 
-/// The calls of one group that are under way on this rank: numbers them, records them, and finds
-/// those that have timed out.
+/// The calls of one group that are under way on this rank. Numbers and records them, and finds
+/// those that timed out.
 ///
-/// Collective calls are numbered from 1, which gives the same numbers on all ranks, and are done in
-/// that order: the time of one begins when those before it have ended. Calls between two ranks are
-/// numbered apart, by each rank for itself, and their time begins at once.
+/// Collective calls are numbered from 1, so they have the same numbers on all ranks, and are done
+/// in that order. The time of one begins when those before it have ended. Each rank numbers calls
+/// between two ranks separately, and their time begins at once.
 ///
-/// Reads no clock. Thread: one at a time, unless said.
+/// Reads no clock. Thread: one at a time, unless said otherwise.
 class OpenCalls {
  public:
   using CallId = FlightRecorder::CallId;
   using Time = FlightRecorder::Time;
 
-  /// `context` must outlive it.
+  /// `context` must outlive this.
   OpenCalls(const GroupContext& context, const std::string& backend_name);
   OpenCalls(const OpenCalls&) = delete;
   OpenCalls& operator=(const OpenCalls&) = delete;
@@ -45,13 +45,13 @@ class OpenCalls {
 
   CallId begin(const Task& task, std::chrono::milliseconds limit, Time now);
 
-  /// A collective call that has succeeded.
+  /// Records a collective call that has succeeded.
   void record(const Task& task, Time now);
 
-  /// A message by itself, which ends as it begins. Thread: any.
+  /// Records a message by itself, which ends as it begins. Thread: any.
   void record(const Transfer& message, Time now);
 
-  /// The call goes on after the function that began it: close_completed() sees when it has ended.
+  /// The call continues after the function that began it; close_completed() notices its end.
   void set_async(CallId id, const std::shared_ptr<AsyncCall>& async);
 
   /// Does nothing for a call that was closed before.
@@ -68,12 +68,12 @@ class OpenCalls {
 
   bool empty() const { return collectives_.empty() && messages_.empty(); }
 
-  /// "in #12 barrier", the call that this rank is in; empty if there is none.
+  /// The call that this rank is in, as "in #12 barrier"; empty if there is none.
   std::string current() const;
 
   /// This rank's status, see call_status.h.
   std::string status() const;
-  /// The same, but of the collective call of this number, if it has been made and is remembered.
+  /// The status in the collective call of this number, if that was made and is remembered.
   std::string status_in(std::uint64_t number) const;
 
  private:
@@ -98,7 +98,7 @@ class OpenCalls {
   const int group_;  // its number in the recorder
   std::uint64_t collective_count_ = 0;
   std::atomic<std::uint64_t> message_count_ = 0;
-  std::optional<Call> last_;  // collective call that succeeded
+  std::optional<Call> last_;  // the last collective call that succeeded
   PublishedCalls published_;
   Queue collectives_;
   Queue messages_;  // between two ranks

@@ -24,14 +24,14 @@ static_assert(kOperations <= std::tuple_size_v<decltype(CallBoard::operation_nam
 
 constexpr rlim_t kSpareFiles = 32;
 
-/// The lowest free number is taken, so a high one shows that few are left.
+/// The kernel gives the lowest free number, so a high one shows that few are left.
 bool is_among_last_files(int file) {
   rlimit limit{};
   return getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
          static_cast<rlim_t>(file) + kSpareFiles >= limit.rlim_cur;
 }
 
-/// nullptr: there is no memory, or no descriptor that connections do not need more.
+/// Returns nullptr if there is no memory, or connections need the last descriptors more.
 CallBoard* make_board() {
   const int file = memfd_create(ddprun::kCallBoardName, MFD_CLOEXEC);
   if (file < 0) return nullptr;
@@ -59,7 +59,7 @@ std::mutex& slots_mutex() {
 
 pid_t maker = 0;  // of the board
 
-/// A forked child has a board of its own, as its parent goes on to write to this one.
+/// A forked child has a board of its own, as its parent continues to write to this one.
 CallBoard* board_of_process() {
   static CallBoard* board = nullptr;
   if (maker != getpid()) {
@@ -69,7 +69,7 @@ CallBoard* board_of_process() {
   return board;
 }
 
-/// Never 0, which is a free slot.
+/// Never returns 0, which is a free slot.
 std::uint64_t group_number(const GroupContext& context) {
   Fnv64 hash;
   hash.add(context.prefix);
@@ -98,7 +98,8 @@ PublishedCalls::PublishedCalls(const GroupContext& context) : slot_(take_slot(co
 
 PublishedCalls::~PublishedCalls() {
   const std::lock_guard lock(slots_mutex());
-  if (slot_ == nullptr || maker != getpid()) return;  // a forked child leaves its parent's alone
+  if (slot_ == nullptr || maker != getpid())
+    return;  // a forked child leaves its parent's slot alone
   publish(0, nullptr, nullptr);
   slot_->group.store(0);
 }

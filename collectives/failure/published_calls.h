@@ -9,8 +9,8 @@
 
 namespace ddp::internal {
 
-/// The place of one group on this process's CallBoard, as long as the group exists. Groups beyond
-/// its slots, and all where no memory is to be had, are not shown.
+/// The place of one group on this process's CallBoard, while the group exists. Groups beyond its
+/// slots are not shown; without memory for the board, no group is.
 ///
 /// Thread: one at a time.
 class PublishedCalls {

@@ -26,7 +26,7 @@ using internal::Call;
 using internal::FlightRecorder;
 using std::chrono::steady_clock;
 using std::chrono::system_clock;
-using Json = nlohmann::ordered_json;  // fields in the order they are written here
+using Json = nlohmann::ordered_json;  // keeps the order in which fields are written here
 
 /// Seconds since 1970.
 double seconds(steady_clock::time_point time, steady_clock::time_point now,
@@ -99,7 +99,7 @@ Json trace(const std::string& reason) {
           {"calls", std::move(calls)}};
 }
 
-/// Not through a link: the name can be guessed, and whatever another user put there is not ours.
+/// Does not follow a link: the name can be guessed, and another user's file is not ours.
 bool write_new_file(const std::string& path, const std::string& text) {
   std::remove(path.c_str());
   std::FILE* const file = std::fopen(path.c_str(), "wxe");

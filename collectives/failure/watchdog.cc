@@ -17,9 +17,9 @@ using std::chrono::seconds;
 using std::chrono::steady_clock;
 
 constexpr milliseconds kAgreementLimit = seconds(5);  // from the broadcast to the agreed error
-constexpr milliseconds kAbortCheck(20);               // of failed calls: no event marks their end
+constexpr milliseconds kAbortCheck(20);               // while failed calls end: no event marks that
 
-/// The time for all groups to be broken and for their calls to end: that of the longest limit.
+/// The time for all groups to be broken and for their calls to end, by the longest limit.
 milliseconds abort_limit(const std::vector<std::shared_ptr<WatchedGroup>>& groups) {
   milliseconds longest(0);
   for (const auto& group : groups) longest = std::max(longest, group->limit());
@@ -125,7 +125,7 @@ void Watchdog::on_broadcast(const GroupContext& joined, const std::string& prefi
   try {
     for (const auto& group : all) {
       if (group->prefix() != prefix) continue;
-      group->check_calls(steady_clock::now());  // one may have ended that nobody has waited for
+      group->check_calls(steady_clock::now());  // a call may have ended that nobody has waited for
       group->publish_status();
     }
     agreed = wait_for_agreed_error(*joined.store, prefix, kAgreementLimit);
@@ -143,9 +143,9 @@ void Watchdog::on_loss(const std::string& sentence) {
 
 void Watchdog::on_failure(const std::shared_ptr<WatchedGroup>& group, const Error& error) {
   enter_abort(error.what());
-  // The groups as of now: not those that the program makes after it has caught the error. All know
-  // it before: by the error the program may leave them, and their other ranks then ask for the
-  // cause.
+  // The groups as of now, not those that the program makes after it has caught the error. All get
+  // the error before: because of it the program may leave them, and their other ranks then ask for
+  // the cause.
   const Groups all = groups();
   fail_groups(all, group->agree_on_failure(error));
   start_thread([this, all] { abort_groups(all); });
@@ -157,7 +157,7 @@ void Watchdog::on_failure_async(const std::shared_ptr<WatchedGroup>& group, cons
       [this, all = groups(), group, error] { break_groups(all, group->agree_on_failure(error)); });
 }
 
-/// In this one if there is no thread to be had.
+/// Runs `work` in this thread if none can be started.
 void Watchdog::start_thread(const std::function<void()>& work) {
   try {
     const std::lock_guard lock(mutex_);
@@ -181,7 +181,7 @@ void Watchdog::fail_groups(const Groups& groups, const AgreedError& agreed) {
   for (const auto& group : groups) {
     try {
       threads.push_back(signal_masked_thread([&agreed, group] { group->break_with(agreed); }));
-    } catch (const Error&) {  // there is none to be had
+    } catch (const Error&) {  // none can be started
       group->break_with(agreed);
     }
   }

@@ -17,18 +17,19 @@
 
 namespace ddp::internal {
 
-/// Finds calls of this process that time out, in any group, and ends them: agrees with the other
-/// ranks of the group on an error that says at which call each rank is, notifies them through the
-/// broadcast, and aborts every group of the process, since a call of another group may wait for the
-/// same lost rank. Ranks that receive the broadcast abort their groups with the same error. The
+/// Finds calls of this process that time out, in any group, and ends them. It agrees with the other
+/// ranks of the group on an error that says at which call each rank is, and notifies them through
+/// the broadcast. It aborts every group of the process, since a call of another group may wait for
+/// the same lost rank. Ranks that receive the broadcast abort their groups with the same error. The
 /// same happens when a call loses a rank, and when a backend reports a failure outside of a call.
 ///
 /// If that takes too long, or calls do not end, the process exits with code 124: a rank that hangs
 /// in a library would keep the whole job from being restarted.
 ///
-/// One thread per process, which exists as long as a group of more than one rank does. It sleeps
-/// until a call may have timed out. While several asynchronous calls are under way in one group, it
-/// checks every second (more often with short limits) which of them is the first: a library knows
+/// There is one thread per process, while a group of more than one rank exists. It sleeps until a
+/// call may have timed out. While several asynchronous calls are under way in one group, it checks
+/// every second (more often with short limits) which of them is the first: a library knows whether
+/// a call has ended, not when.
 /// whether a call has ended, not when.
 ///
 /// Thread: any, several at once.
@@ -52,7 +53,7 @@ class Watchdog {
   void check_by(Time when);
 
   /// `group` has failed. Notifies the other ranks before it returns, since the program may leave
-  /// the group next, and breaks all groups that exist now in another thread.
+  /// the group next. Breaks all groups that exist now, in another thread.
   void on_failure(const std::shared_ptr<WatchedGroup>& group, const Error& error);
   /// Does both in another thread.
   void on_failure_async(const std::shared_ptr<WatchedGroup>& group, const Error& error);
@@ -87,7 +88,7 @@ class Watchdog {
   void check_abort();
 
   std::atomic<Time> next_check_ = Time::max();
-  std::mutex mutex_;  // of what follows, and of every change of next_check_
+  std::mutex mutex_;  // protects what follows, and every change of next_check_
   std::condition_variable changed_;
   std::vector<std::weak_ptr<WatchedGroup>> groups_;
   std::optional<Abort> abort_;

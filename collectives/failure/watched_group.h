@@ -28,19 +28,19 @@ class WatchedGroup {
   /// way.
   virtual Time check_calls(Time now) = 0;
 
-  /// A call that has timed out. Only once, and not after a failure.
+  /// Returns a call that has timed out; only once, and not after a failure.
   virtual std::optional<TimedOutCall> find_timed_out(Time now) = 0;
 
   /// Whether the group has failed and calls of it are still under way.
   virtual bool has_failed_calls() const = 0;
 
-  /// Writes to the store, for the other ranks, at which call this rank is. Throws what the store
+  /// Writes to the store at which call this rank is, for the other ranks. Throws what the store
   /// throws.
   virtual void publish_status() const = 0;
 
   /// Raises the broadcast and agrees with the other ranks on the error of a call that timed out,
-  /// which says at which call each rank is. Does not throw: without the store the error says what
-  /// this rank knows.
+  /// which says at which call each rank is. Does not throw: if the store is lost, the error says
+  /// what this rank knows.
   virtual AgreedError agree_on_timeout(const TimedOutCall& late) = 0;
 
   /// The same for the group's failure.
@@ -50,8 +50,8 @@ class WatchedGroup {
   /// serves it, else empty.
   virtual std::string blame_store() const = 0;
 
-  /// Breaks the group with the agreed error, or with the group's own if it has one. Calls that are
-  /// under way go on: abort() ends them.
+  /// Breaks the group with the agreed error, or with the group's own if it has one. Calls under way
+  /// continue: abort() ends them.
   virtual void break_with(const AgreedError& agreed) = 0;
   virtual void abort() noexcept = 0;
 };
