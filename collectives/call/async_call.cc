@@ -35,7 +35,7 @@ void Completion::wake() {
   over_.notify_all();
 }
 
-/// With mutex_ locked.
+/// mutex_ is locked.
 void Completion::set_ended(std::optional<Error> error) {
   completed_ = true;
   error_ = std::move(error);
@@ -48,7 +48,7 @@ void Completion::abandon() {
   over_.notify_all();
 }
 
-/// With mutex_ locked: whether the call has ended. Throws where it never will, and the process
+/// Returns whether the call has ended; mutex_ is locked. Throws if it never will and the process
 /// waits for this thread.
 bool Completion::is_over() const {
   if (!completed_ && abandoned_ && is_in_background()) {

@@ -18,14 +18,14 @@ class AsyncCall {
   AsyncCall& operator=(const AsyncCall&) = delete;
   virtual ~AsyncCall() = default;
 
-  /// Never blocks; nor does error().
+  /// Neither function blocks.
   virtual bool is_completed() = 0;
   virtual std::optional<Error> error() = 0;
 
   /// Work::wait(). Throws the call's error.
   virtual void wait() = 0;
 
-  /// Waits until `deadline`; whether this rank's part has ended.
+  /// Waits until `deadline`; returns whether this rank's part has ended.
   virtual bool completes_until(std::chrono::steady_clock::time_point deadline) = 0;
 
   /// Work::duration(); nothing if it is not known.
@@ -35,20 +35,20 @@ class AsyncCall {
 /// A call that one thread does while others wait for it.
 class Completion : public AsyncCall {
  public:
-  /// The thread begins it: duration() counts from now. At most once.
+  /// A thread begins the call: duration() counts from now. At most once.
   void start();
 
-  /// The call has ended. Exactly one of them is called, once.
+  /// End the call. Exactly one of them is called, once.
   void succeed();
   void fail(const Error& error);
 
-  /// The same in two steps: who looks from now on sees that it has ended, with this error; and who
-  /// waits already is woken. The caller keeps this alive until then.
+  /// End the call in two steps. From end() on, threads that look see that it has ended, with this
+  /// error. wake() wakes threads that wait. The caller keeps this alive until then.
   void end(std::optional<Error> error);
   void wake();
 
-  /// The thread that was to end the call ends the process instead. Who waits for it in work of the
-  /// background, which the process waits for, gets an error; others wait until the process has
+  /// The thread that should end the call ends the process instead. Threads that wait for it in
+  /// background work, which the process waits for, get an error. Others wait until the process has
   /// ended.
   void abandon();
 

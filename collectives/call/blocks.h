@@ -6,10 +6,10 @@
 
 namespace ddp::internal {
 
-/// Where each rank's block begins in a buffer that holds one of every rank. Counts are elements.
+/// Where each rank's block begins in a buffer with a block of every rank. Counts are in elements.
 class Blocks {
  public:
-  /// `counts` of every rank, or, if it is empty, `count` for each of `ranks`.
+  /// Blocks of `counts`, by rank; if that is empty, of `count` for each of `ranks`.
   Blocks(const std::vector<std::size_t>& counts, std::size_t count, int ranks)
       : count_(count), ranks_(ranks) {
     if (counts.empty()) return;
@@ -41,7 +41,7 @@ class Blocks {
  private:
   std::size_t count_;
   int ranks_;
-  std::vector<std::size_t> begins_;  // empty: all have count_
+  std::vector<std::size_t> begins_;  // empty: all blocks have count_
 };
 
 }  // namespace ddp::internal

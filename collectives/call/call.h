@@ -32,7 +32,7 @@ enum class Operation : std::uint8_t {
 };
 
 /// A description of one call, which ranks compare: a collective call must be equal on all ranks.
-/// The two sides of a message each have their own. Sent as it is in memory, so it has no padding.
+/// The two sides of a message each have their own. Sent as it lies in memory, so it has no padding.
 struct Call {
   std::uint64_t number = 0;  ///< in the group, from 1
   std::uint64_t count = 0;   ///< elements of a rank; 0 if ranks may differ
@@ -58,12 +58,12 @@ const char* name(ReduceOp op);
 /// Bytes of an element; not of DataType::opaque.
 std::size_t size_of(DataType type);
 
-/// The last DataType of a call, as they are numbered. A call with structs has uint8.
+/// The last DataType that a call can have. A call with structs has uint8.
 inline constexpr DataType kLastType = DataType::complex128;
 
 bool has_root(Operation operation);
 
-/// For operations that have a root: whether data comes from it, else goes to it.
+/// For operations with a root: whether data comes from it; otherwise it goes to it.
 bool is_from_root(Operation operation);
 bool reduces(Operation operation);
 

@@ -9,9 +9,9 @@
 
 namespace ddp::internal {
 
-/// A reduction that is done in parts, by several ranks one after the other: what they pass on are
-/// sums, which are rounded once, at the end. Floats of 8 and 16 bits are float32 until then, and an
-/// average is a sum.
+/// A reduction that several ranks do in parts, one after the other. They pass on sums, which are
+/// rounded once, at the end. Until then floats of 8 and 16 bits are float32, and an average is a
+/// sum.
 struct PartialSums {
   PartialSums(DataType of, ReduceOp reduce)
       : whole(reduction(of, reduce)),
@@ -20,7 +20,7 @@ struct PartialSums {
         between(reduction(type, op)),
         is_wider(type != of) {}
 
-  /// The elements as sums: themselves, or a copy in `room`.
+  /// Returns the elements as sums: themselves, or a copy in `room`.
   const char* load(const char* elements, std::size_t count, std::vector<char>& room) const {
     if (!is_wider) return elements;
     room.resize(count * whole.sum_width);

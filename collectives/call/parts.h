@@ -8,17 +8,17 @@
 namespace ddp::internal {
 
 /// The parts of an element, for code that does not have its type: a complex number has two real
-/// ones, a struct its bytes, any other is one. Sums, averages and copies of elements are
-/// those of their parts. Pure.
+/// parts, a struct its bytes, any other element is one part. Elements are summed, averaged and
+/// copied by parts. Pure.
 struct Parts {
   DataType type;
   std::size_t count;  ///< in each element
 };
 
-/// `width` is that of a struct.
+/// `width` is a struct's.
 Parts parts_of(DataType type, std::size_t width = 0);
 
-/// The same task, and the same memory, with parts as elements.
+/// Returns the same task, with the same memory, with parts as elements.
 Task in_parts(Task task, const Parts& parts);
 Buffer in_parts(Buffer buffer);
 

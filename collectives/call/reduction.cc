@@ -16,8 +16,8 @@
 namespace ddp::internal {
 namespace {
 
-/// The type in which integers are computed: unsigned, so that they wrap around, and not narrower
-/// than int, to which they would be promoted.
+/// The type in which integers are computed. It is unsigned, so that they wrap around, and not
+/// narrower than int, to which they would be promoted.
 template <class T>
 struct Wrapping {
   using type = T;
@@ -44,8 +44,8 @@ struct Product {
     return static_cast<T>(wrapping(a) * wrapping(b));
   }
 };
-/// NaN wins over every number, in whichever order ranks are combined. `chosen` is b if one of the
-/// two is NaN, as comparisons with NaN are false.
+/// NaN is chosen over every number, in any order of ranks. If one of the two is NaN, `chosen` is b,
+/// as comparisons with NaN are false.
 template <class T>
 T nan_or(T a, T chosen) {
   if constexpr (std::is_floating_point_v<T>) return std::isnan(a) ? a : chosen;
@@ -124,7 +124,7 @@ void store_average(void* __restrict elements, const void* __restrict sums, std::
   }
 }
 
-/// Makes the result of the sum over all ranks.
+/// Turn the sum over all ranks into the result.
 struct Whole {
   template <class S>
   static S of(S sum, int) {
@@ -138,7 +138,7 @@ struct Average {
   }
 };
 
-// Inlined into functions that may use other instructions than this file's.
+// Inlined into functions that may use other instructions than this file.
 #define DDP_IN_EACH [[gnu::always_inline]] inline
 
 template <class T, class S, class Op, class End>
@@ -150,7 +150,7 @@ DDP_IN_EACH void combine_two(T* out, const T* first, const T* second, std::size_
   }
 }
 
-/// So many sums stay in the first-level cache.
+/// The number of sums that stay in the first-level cache.
 template <class S>
 constexpr std::size_t kMostSums = 1024 / sizeof(S);
 
@@ -165,7 +165,7 @@ struct Scalar {
   }
 };
 
-/// Up to kMostSums elements.
+/// Combines up to kMostSums elements.
 template <class T, class S, class Op, class End, class Convert>
 DDP_IN_EACH void combine_few(T* out, const void* const* parts, int ranks, std::size_t at,
                              std::size_t count) {
@@ -205,7 +205,7 @@ void combine(void* out, const void* const* parts, int ranks, std::size_t count) 
 
 #if defined(__x86_64__)
 
-/// By the processor's own conversion.
+/// Uses the processor's own conversion.
 struct Halves {
   [[gnu::target("avx2,f16c")]] static void widen(float* sums, const float16* elements,
                                                  std::size_t count) {
@@ -249,7 +249,7 @@ auto widest_combine() {
 
 #endif
 
-/// The parts of complex numbers are added, and divided, each for itself.
+/// Adds, and divides, each part of complex numbers separately.
 template <class R, class End>
 void combine_complex(void* out, const void* const* parts, int ranks, std::size_t count) {
   widest_combine<R, R, Sum, End>()(out, parts, ranks, 2 * count);
@@ -265,7 +265,7 @@ auto combine_of() {
   }
 }
 
-/// Complex numbers are, too.
+/// Whether the type is floating-point or complex.
 bool is_floating(DataType type) {
   switch (type) {
     case DataType::float16:
@@ -295,7 +295,7 @@ Reduction reduction_of(ReduceOp op) {
     if (op == ReduceOp::bxor) return by<T, S, Xor>();
   }
   if (op == ReduceOp::product) return by<T, S, Product>();
-  if constexpr (std::is_convertible_v<S, float>) {  // else complex: no order
+  if constexpr (std::is_convertible_v<S, float>) {  // complex numbers have no order
     if (op == ReduceOp::min) return by<T, S, Min>();
     if (op == ReduceOp::max) return by<T, S, Max>();
   }

@@ -11,9 +11,9 @@ namespace ddp::internal {
 /// the result. Sums have the element type, except float32 for floating-point types of 8 and 16
 /// bits. The min and max of numbers and NaN are NaN. Arrays must not overlap.
 ///
-/// `combine` is all of them at once, with the widest instructions that the processor has. Results
-/// are the same with either, to the bit, but for which NaN is one. `out` may be one of the parts,
-/// which are in the order of ranks.
+/// `combine` does all steps at once, with the widest instructions of the processor. Both ways give
+/// the same bits, except for the kind of NaN. `out` may be one of the parts, which are in the order
+/// of ranks.
 struct Reduction {
   std::size_t sum_width;  ///< bytes of a sum
   void (*load)(void* sums, const void* elements, std::size_t count);
@@ -28,7 +28,7 @@ Reduction reduction(DataType type, ReduceOp op);
 /// Whether the operation is defined for the type.
 bool allows(DataType type, ReduceOp op);
 
-/// The types that have it: "integers and bool".
+/// Names the types that have the operation: "integers and bool".
 const char* types_with(ReduceOp op);
 
 }  // namespace ddp::internal

@@ -8,7 +8,7 @@
 
 namespace ddp::internal {
 
-/// Data that this rank sends to another, and receives from it; empty: none.
+/// The data that this rank sends to another, or receives from it; may be empty.
 struct Outgoing {
   const char* data = nullptr;
   std::size_t bytes = 0;
@@ -18,13 +18,13 @@ struct Incoming {
   std::size_t bytes = 0;
 };
 
-/// For tasks that move data without combining it: what this rank sends to and receives from each
-/// rank. The task must outlive it.
+/// What this rank sends to and receives from each rank, in tasks that move data without combining
+/// it. The task must outlive it.
 class Route {
  public:
   Route(const Task& task, int rank, int size);
 
-  /// Also for this rank itself: to() and from() are then the same data.
+  /// For this rank itself, both are the same data.
   Outgoing to(int other) const;
   Incoming from(int other) const;
 

@@ -23,14 +23,14 @@ struct Transfer {
   void* data = nullptr;  ///< only read if it sends
 };
 
-/// One call of this rank as a backend does it, with checked arguments. Blocks are in the order of
+/// One call of this rank, as a backend does it, with checked arguments. Blocks are in the order of
 /// ranks.
 struct Task {
   Operation operation = Operation::barrier;
   DataType type = DataType::float32;
   ReduceOp reduce = ReduceOp::sum;
   int root = 0;
-  std::size_t count = 0;   ///< elements of this rank's block, or of each block where all are equal
+  std::size_t count = 0;   ///< elements of this rank's block, or of each block if all are equal
   bool on_device = false;  ///< whether `in` and `out` are in a GPU's memory
   CUstream_st* stream = nullptr;            ///< the caller's, if on_device: runs before and after
   std::shared_ptr<DeviceEvent> ready = {};  ///< the stream's earlier work; set by the backend
@@ -38,7 +38,8 @@ struct Task {
   void* out = nullptr;  ///< may be null if this rank receives nothing; may be `in`, or its block
   std::vector<std::size_t> send_counts = {};  ///< of the blocks of `in`; empty: all are `count`
   std::vector<std::size_t> recv_counts = {};  ///< of the blocks of `out`; empty: all are `count`
-  std::vector<Transfer> transfers = {};  ///< of calls between two ranks, which have nothing else
+  std::vector<Transfer> transfers =
+      {};  ///< only calls between two ranks have them, and nothing else
 };
 
 }  // namespace ddp::internal
