@@ -9,7 +9,7 @@
 namespace ddp::internal {
 namespace {
 
-// Twice the rank plus the step: the lowest number names both. All ranks with inputs make the same
+// Twice the rank plus the step: the lowest number names both. All ranks with inputs are at the same
 // step.
 constexpr std::int32_t kNoInputs = std::numeric_limits<std::int32_t>::max();
 

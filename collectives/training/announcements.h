@@ -10,11 +10,11 @@ namespace ddp::internal {
 
 struct GroupMember;
 
-/// The next step of the ranks that still have inputs, in which those that have none take part.
+/// The next step of the ranks that still have inputs; ranks without inputs take part in it.
 enum class NextStep : std::uint8_t { buffers, pass };
 
-/// With uneven inputs: before each step that ranks make together, those with inputs announce it,
-/// and the others ask for it, in one all_reduce of a number. Thread: one at a time.
+/// Announces the steps of passes with uneven inputs. Before each common step, ranks with inputs
+/// announce it and the others ask for it, in one all_reduce of a number. Thread: one at a time.
 class Announcements {
  public:
   explicit Announcements(GroupMember& group) : group_(group) {}
@@ -31,7 +31,8 @@ class Announcements {
   /// Whether a call of begin() was not waited for.
   bool is_begun() const { return work_.has_value(); }
 
-  /// This rank has no inputs. Blocks until the others begin a step; nothing: no rank has inputs.
+  /// This rank has no inputs. Blocks until the others begin a step. Returns nothing if no rank has
+  /// inputs.
   std::optional<NextStep> ask();
 
   /// The lowest rank that had inputs at the last step; 0 before the first.
@@ -41,7 +42,7 @@ class Announcements {
   void begin_with(std::int32_t number);
 
   GroupMember& group_;
-  std::int32_t number_ = 0;  ///< this rank's, and the lowest of all when the call is done
+  std::int32_t number_ = 0;  ///< this rank's; when the call is done, the lowest of all
   std::optional<Work> work_;
   int last_rank_ = 0;
 };

@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kShort = std::size_t{1} << 20;
 constexpr std::size_t kTogether = std::size_t{25} << 20;
 
-/// Short buffers, whose bytes are sent together.
+/// Short buffers whose bytes are sent together.
 struct Package {
   std::vector<Buffer> buffers;
   std::vector<std::byte> bytes;
@@ -28,7 +28,7 @@ class Broadcasts {
   Broadcasts(const Broadcasts&) = delete;
   Broadcasts& operator=(const Broadcasts&) = delete;
 
-  /// The calls use the packages, also after one of them has failed.
+  /// Waits: the calls use the packages, even after one has failed.
   ~Broadcasts() {
     for (const Work& work : works_) wait_for_end(work);
   }
@@ -54,7 +54,7 @@ class Broadcasts {
  private:
   bool is_root() const { return group_.context.rank == root_; }
 
-  /// The first is apart: a group's first call connects it, which a group call cannot do.
+  /// Begins the first call apart: a group's first call connects it, which a group call cannot do.
   void begin_on_device() {
     const std::span<const Buffer> all = on_device_;
     const std::size_t apart =

@@ -23,7 +23,7 @@ std::string here(const ProcessGroup& group) {
   return "ddp: rank " + std::to_string(internal::GroupAccess::named(group, group.rank())) + ": ";
 }
 
-/// The parts of a state as the file has them: its format knows no complex numbers and no structs.
+/// The parts of a state as in the file: its format has no complex numbers and no structs.
 std::vector<Buffer> check_parts(const ProcessGroup& group, std::vector<Buffer> parts) {
   const auto refuse = [&](const std::string& what) {
     throw Error(ErrorKind::usage, here(group) + "a checkpoint " + what);
@@ -52,7 +52,7 @@ std::vector<std::string> lines_of(const std::vector<Buffer>& parts) {
   return lines;
 }
 
-/// Where the file's parts are others; empty: they are these.
+/// Says which part of the file differs from these; empty if none does.
 std::string difference(const CheckpointReader& file, const std::vector<Buffer>& parts) {
   const auto& saved = file.header().parts;
   for (std::size_t i = 0; i < std::max(saved.size(), parts.size()); ++i) {
@@ -67,7 +67,7 @@ std::string difference(const CheckpointReader& file, const std::vector<Buffer>& 
   return "";
 }
 
-/// Why the file at `path` cannot be loaded, and what is left if it is broken.
+/// Says why the file at `path` cannot be loaded, and what is left if it is broken.
 std::string explain(const ddprun::Error& error, const std::string& path) {
   if (error.code != ddprun::Errc::protocol) return error.message;
   const std::string previous = internal::previous_checkpoint(internal::target_of(path));
@@ -79,7 +79,7 @@ std::string explain(const ddprun::Error& error, const std::string& path) {
          " is whole, in " + previous + ": rename it to go on from there";
 }
 
-/// The version in the answer of a rank, or its error in words.
+/// A rank's answer: the version, or the error's text.
 struct Answer {
   std::optional<std::uint64_t> version;
   std::string error;
@@ -97,8 +97,8 @@ struct Answer {
   }
 };
 
-/// The rank to load from; nothing where no rank has a file. An error of the first rank that has one
-/// is thrown.
+/// Returns the rank to load from; nothing if no rank has a file. Throws the error of the first rank
+/// that has one.
 std::optional<std::pair<int, std::uint64_t>> agree(ProcessGroup& group, const Answer& own) {
   std::optional<std::pair<int, std::uint64_t>> best;
   int rank = 0;

@@ -46,7 +46,7 @@ Result<> write_at(int fd, std::uint64_t offset, std::string_view bytes, const st
 }
 
 /// Calls work(offset, size) for each piece of `size` bytes, until one fails. A piece stays in the
-/// processor's cache between its checksum and its way to or from the disk.
+/// processor's cache between its checksum and the disk.
 template <class Work>
 Result<> in_pieces(std::uint64_t size, Work work) {
   constexpr std::uint64_t kPiece = 1 << 20;
@@ -56,7 +56,7 @@ Result<> in_pieces(std::uint64_t size, Work work) {
   return {};
 }
 
-/// Returns once the file is on the disk. Its header is written last, with the checksum.
+/// Returns when the file is on the disk. Writes its header last, with the checksum.
 Result<> fill_file(int fd, const std::string& path, CheckpointHeader header,
                    const std::vector<Buffer>& parts) {
   CheckpointSum sum(header);
@@ -88,12 +88,12 @@ std::string folder_of(const std::string& path) {
   return folder.empty() ? "." : folder.string();
 }
 
-/// Names that were changed in it are on the disk, too.
+/// Puts changed names of the folder on the disk, too.
 Result<> flush_folder_of(const std::string& path) {
   const std::string folder = folder_of(path);
   const Fd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd) return os_error("cannot open " + folder, errno);
-  // EINVAL: a file system that has nothing to flush.
+  // EINVAL: the file system has nothing to flush.
   if (::fsync(fd.get()) != 0 && errno != EINVAL) return os_error("cannot flush " + folder, errno);
   return {};
 }
@@ -104,14 +104,14 @@ std::string hex(std::uint64_t number) {
   return {digits.data(), end};
 }
 
-/// "PATH.new-GENERATION-RANDOM": another name for each writer, also on other hosts.
+/// Returns "PATH.new-GENERATION-RANDOM": another name for each writer, also on other hosts.
 std::string name_new_file(const std::string& path, std::uint64_t generation) {
   std::uint64_t random = 0;
   [[maybe_unused]] const ssize_t filled = ::getrandom(&random, sizeof(random), 0);
   return path + kNewFile + hex(generation) + "-" + hex(random);
 }
 
-/// The generation in the name of a writer's file; nothing if the name is another.
+/// Returns the generation in the name of a writer's file; nothing for other names.
 std::optional<std::uint64_t> generation_of(std::string_view name, std::string_view prefix) {
   if (!name.starts_with(prefix)) return std::nullopt;
   name.remove_prefix(prefix.size());
@@ -141,8 +141,8 @@ ddprun::Error superseded(const std::string& path) {
                             "place of this one"};
 }
 
-/// A second name, so that there is no moment without the first. Where the file system has no such
-/// names none is kept: the new file, which is on the disk by now, is as good.
+/// Makes a second name, so that there is no moment without the first. If the file system has no
+/// such names, no previous file is kept: the new one, which is on the disk by now, is as good.
 void link_previous(const std::string& path) {
   const std::string previous = previous_checkpoint(path);
   ::unlink(previous.c_str());
@@ -156,7 +156,7 @@ Result<> replace(const std::string& path, const std::string& fresh, std::uint64_
   if (there && *there && (*there)->header().generation > generation) return superseded(path);
   if (keep_previous) link_previous(path);
   if (::rename(fresh.c_str(), path.c_str()) == 0) return {};
-  // Only a newer writer removes the file of another.
+  // Only a newer writer removes another's file.
   return errno == ENOENT ? superseded(path) : os_error("cannot replace " + path, errno);
 }
 
@@ -178,7 +178,7 @@ std::string target_of(std::string path) {
 }
 
 Result<std::optional<CheckpointReader>> CheckpointReader::open(const std::string& path) {
-  // Without O_NONBLOCK a pipe of that name would be waited for.
+  // Without O_NONBLOCK, open would wait for a pipe of that name.
   Fd file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   if (!file && errno == ENOENT) return std::nullopt;
   struct stat status{};
@@ -263,11 +263,11 @@ Result<> write_checkpoint(const std::string& name, CheckpointHeader header,
   for (const Buffer& part : parts) {
     header.parts.push_back({part.type, part.count, data_size(header)});
   }
-  remove_new_files(path, header.generation, "");  // of processes that died as they wrote
+  remove_new_files(path, header.generation, "");  // of processes that died while writing
   const std::string fresh = name_new_file(path, header.generation);
   auto done = write_file(fresh, path, header, parts);
   if (done) done = replace(path, fresh, header.generation, keep_previous);
-  if (!done) ::unlink(fresh.c_str());  // a full disk is not made fuller
+  if (!done) ::unlink(fresh.c_str());  // so as not to fill a full disk further
   return done ? flush_folder_of(path) : done;
 }
 

@@ -17,8 +17,8 @@ class CheckpointSum;
 /// A checkpoint on the disk, opened for reading. Stays readable when the file is replaced.
 class CheckpointReader {
  public:
-  /// Nothing: there is no such file. Reads only the header, and checks it and the length of the
-  /// file. Errors begin with the path; kind protocol: the file is damaged.
+  /// Opens the file; returns nothing if there is none. Reads only the header, and checks it and the
+  /// length of the file. Errors begin with the path; kind protocol: the file is damaged.
   static ddprun::Result<std::optional<CheckpointReader>> open(const std::string& path);
 
   const CheckpointHeader& header() const { return header_; }
@@ -52,11 +52,11 @@ std::string target_of(std::string path);
 /// returns when it is on the disk. `header` has version and generation. `keep_previous`: keeps the
 /// old one as previous_checkpoint(path).
 ///
-/// A writer of an older generation neither replaces the file of a newer one nor changes it: each
-/// writes to a new file of its own, whose name has its generation, and looks at the generation of
-/// the file before it replaces it. A newer writer removes the files of older ones just before, so
-/// that they cannot take the file's place afterwards. Errors: system; closed (there is a file of a
-/// newer generation).
+/// A writer of an older generation neither replaces nor changes the file of a newer one. Each
+/// writer writes to its own new file, whose name has its generation, and checks the generation of
+/// the file before it replaces it. Just before that, a newer writer removes the files of older
+/// ones, so that they cannot take the file's place afterwards. Errors: system; closed (there is a
+/// file of a newer generation).
 ddprun::Result<> write_checkpoint(const std::string& name, CheckpointHeader header,
                                   const std::vector<Buffer>& parts, bool keep_previous);
 

@@ -13,10 +13,10 @@ namespace ddp::internal {
 /// Reads the header at the start of `bytes`.
 HeaderStatus decode(std::string_view bytes, CheckpointHeader& header);
 
-/// Bytes of the parts' elements; below 2^62.
+/// The bytes of the parts' elements; below 2^62.
 std::uint64_t data_size(const CheckpointHeader& header);
 
-/// The bytes in front of the elements that the checksum of a file covers.
+/// The bytes before the elements that a file's checksum covers.
 std::string checked_bytes(CheckpointHeader header);
 
 }  // namespace ddp::internal

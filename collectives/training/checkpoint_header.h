@@ -12,10 +12,10 @@ namespace ddp::internal {
 
 inline constexpr std::size_t kMaxCheckpointParts = 1 << 16;
 
-/// Above the size of every header that is written.
+/// More than the size of every header that is written.
 inline constexpr std::size_t kMaxCheckpointHeader = 8 << 20;
 
-/// Above the bytes of all elements: more than memory holds.
+/// More than the bytes of all elements, and than memory holds.
 inline constexpr std::uint64_t kMaxCheckpointData = std::uint64_t{1} << 62;
 
 struct CheckpointPart {
@@ -26,13 +26,14 @@ struct CheckpointPart {
   bool operator==(const CheckpointPart&) const = default;
 };
 
-/// Stands in front of the elements in a checkpoint's file.
+/// The header in a checkpoint's file, before the elements.
 struct CheckpointHeader {
-  bool first_format = false;  ///< that of ddp 0.1.0, which is only read; else safetensors
+  bool first_format = false;  ///< of ddp 0.1.0, which is only read; else safetensors
   std::uint64_t size = 0;     ///< bytes in the file
-  std::optional<std::uint64_t> checksum = {};  ///< see CheckpointSum; other programs write none
+  std::optional<std::uint64_t> checksum =
+      {};  ///< see CheckpointSum; empty in other programs' files
   std::uint64_t version = 0;
-  std::uint64_t generation = 0;            ///< when the group was formed that wrote it; 0: unknown
+  std::uint64_t generation = 0;            ///< when the writing group was formed; 0: unknown
   std::vector<CheckpointPart> parts = {};  ///< their elements lie side by side, in any order
 
   bool operator==(const CheckpointHeader&) const = default;

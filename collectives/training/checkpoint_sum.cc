@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/training/checkpoint_sum.h"
 
-#define XXH_INLINE_ALL  // the library is not needed where programs run
+#define XXH_INLINE_ALL  // programs do not need the library at run time
 #include <xxhash.h>
 
 #include "collectives/fnv.h"

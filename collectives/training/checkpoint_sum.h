@@ -9,8 +9,8 @@
 
 namespace ddp::internal {
 
-/// The checksum of a checkpoint's file, of the header (with zeros for the checksum) and then the
-/// elements: XXH3 with 64 bits, or FNV-1a in the first format. Detects accidental changes, not
+/// The checksum of a checkpoint's file: of the header (with zeros for the checksum), then of the
+/// elements. XXH3 with 64 bits, or FNV-1a in the first format. Detects accidental changes, not
 /// deliberate ones.
 class CheckpointSum {
  public:

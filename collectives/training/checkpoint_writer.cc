@@ -25,7 +25,7 @@ std::string name_own(const ProcessGroup& group) {
   return "ddp: rank " + std::to_string(GroupAccess::named(group, group.rank())) + ": ";
 }
 
-/// Of the parts, in memory of its own.
+/// A copy of the parts, in its own memory.
 struct Copy {
   explicit Copy(const std::vector<Buffer>& of) : memory(packed_bytes(of)), parts(of) {
     pack(of, memory.data());
@@ -51,7 +51,7 @@ void CheckpointWriter::found_generation(std::uint64_t generation) {
   generation_ = std::max(generation_, generation);
 }
 
-/// What failed; empty: nothing.
+/// Returns what failed; empty if nothing did.
 std::string CheckpointWriter::write_file(const std::string& here, std::uint64_t version,
                                          const std::vector<Buffer>& parts) {
   try {
@@ -78,8 +78,8 @@ void CheckpointWriter::write(ProcessGroup& group, std::uint64_t version,
   check_succeeded(group, ErrorKind::system, failed, 0);
 }
 
-/// For calls that are beside those of the program. One that has failed, perhaps not on every rank,
-/// is made again.
+/// The group for calls beside the program's. If it has failed, perhaps not on every rank, a new one
+/// is made.
 ProcessGroup& CheckpointWriter::own_group(ProcessGroup& of) {
   const auto& calls = GroupAccess::member(of).calls;
   const bool is_usable =

@@ -85,9 +85,9 @@ std::vector<Buffer> state_of(const std::vector<Buffer>& parameters, const Option
   return state;
 }
 
-/// Checks everything, and gives every rank the state of rank 0, which connects the group on the
-/// parameters' device: memory for gradients is to be there, too. Returns the gradients, without
-/// memory.
+/// Checks everything, and gives every rank the state of rank 0. That connects the group on the
+/// parameters' device, where the memory for gradients should be, too. Returns the gradients,
+/// without memory.
 std::vector<Buffer> prepare(ProcessGroup& group, const std::vector<Buffer>& parameters,
                             const Options& options) {
   std::vector<Buffer> gradients = gradients_of(parameters, options);

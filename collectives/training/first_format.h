@@ -8,7 +8,7 @@
 
 namespace ddp::internal {
 
-/// The header of the files that ddp 0.1.0 wrote. All numbers are 64 bits, little-endian:
+/// The header of the files that ddp 0.1.0 wrote. All numbers have 64 bits, little-endian:
 ///
 ///     "ddp checkpoint 1"   16 bytes
 ///     checksum             FNV-1a of all bytes after it, those of the parts included

@@ -11,7 +11,7 @@ namespace {
 
 using Vector = std::span<const float>;
 
-/// In several sums, so that it can be vectorized, and rounds less.
+/// Uses several sums, so that it can be vectorized and rounds less.
 float dot(Vector a, Vector b) {
   constexpr std::size_t kSums = 16;
   std::array<float, kSums> sums{};
@@ -31,8 +31,8 @@ void scale(std::span<float> vector, float factor) {
   for (float& each : vector) each *= factor;
 }
 
-/// Takes from a row what it has in the direction of those before it, and makes its length 1. False:
-/// nothing was left but rounding; it is 0 then.
+/// Removes from a row its components along the rows before it, and makes its length 1. If only
+/// rounding errors are left, sets it to 0 and returns false.
 bool normalize(const Matrix& a, std::size_t row) {
   constexpr float kRounding = 1e-5F;
   const auto vector = a.row(row);

@@ -10,7 +10,7 @@ namespace ddp::internal {
 
 /// Copies of buffers in host memory, next to each other as bytes. Pure.
 
-/// How many bytes they take.
+/// The number of bytes of the copies.
 std::size_t packed_bytes(std::span<const Buffer> buffers);
 
 /// Copies the buffers to `packed`, and back.

@@ -13,9 +13,9 @@ namespace ddp::internal {
 
 struct GroupMember;
 
-/// The state that power_sgd() keeps between passes. In a pass, for a gradient with the error of the
-/// last one added (m), and q of the last pass: p = average of m * q, orthonormalized; q = average
-/// of transposed m * p; the average is p * transposed q. Two calls for all gradients of a bucket.
+/// The state that power_sgd() keeps between passes. In a pass, for a gradient plus the error of the
+/// last one (m), and q of the last pass: p = average of m * q, orthonormalized; q = average of
+/// transposed m * p; the average is p * transposed q. Two calls for all gradients of a bucket.
 class PowerSgd {
  public:
   PowerSgd(GroupMember& group, PowerSgdOptions options);
@@ -25,7 +25,7 @@ class PowerSgd {
   BegunAverage begin(const GradientBucket& bucket);
 
  private:
-  /// Of a compressed parameter.
+  /// The state of a compressed parameter.
   struct State {
     explicit State(std::size_t parameter)
         : chance(static_cast<std::mt19937::result_type>(parameter)) {}
@@ -37,7 +37,7 @@ class PowerSgd {
   /// A gradient that is being averaged.
   struct Gradient {
     Matrix matrix;
-    Matrix p;                ///< or, if it is averaged exactly, its copy
+    Matrix p;                ///< or the gradient's copy, if it is averaged exactly
     Matrix q;                ///< none if it is averaged exactly
     State* state = nullptr;  ///< the same
   };
@@ -50,7 +50,7 @@ class PowerSgd {
 
   GroupMember& group_;
   const PowerSgdOptions options_;
-  std::map<std::size_t, std::size_t> averages_;  ///< how often, by parameter
+  std::map<std::size_t, std::size_t> averages_;  ///< how many there were, by parameter
   std::map<std::size_t, State> states_;          ///< by parameter
 };
 

@@ -20,7 +20,7 @@ namespace {
 
 using std::chrono::steady_clock;
 
-/// All of them, which are next to each other.
+/// The memory of all parts, which are adjacent.
 Buffer memory_of(std::span<const GradientBucket::Part> parts) {
   Buffer memory = parts.front().gradient;
   for (const auto& part : parts.subspan(1)) memory.count += part.gradient.count;
@@ -54,7 +54,7 @@ Reducer::~Reducer() {
   for (const BegunAverage& average : averages_) wait_for_end(average.work);
 }
 
-/// The memory of nccl is that of GPUs.
+/// Takes the group's memory; but nccl's is on GPUs, so gradients on the host get host memory.
 std::shared_ptr<void> Reducer::allocate(std::size_t bytes, const Buffer& gradient) {
   const bool is_groups = gradient.on_device || group_.backend_name != "nccl";
   return is_groups ? group_.allocate(bytes) : allocate_on_host(bytes);
@@ -121,8 +121,8 @@ void Reducer::announce_pass() {
   announcements_->begin(NextStep::pass);
 }
 
-/// Begins the complete buckets that have no incomplete bucket before them. One that a hook refuses
-/// has not begun, so finish() does not leave it out.
+/// Begins the complete buckets that have no incomplete bucket before them. If a hook refuses a
+/// bucket, it has not begun, so finish() does not leave it out.
 void Reducer::begin_complete() {
   for (; begun_ < order_.size() && buckets_[order_[begun_]].missing == 0; ++begun_) {
     begin(buckets_[order_[begun_]].parts);
@@ -189,7 +189,7 @@ std::string Reducer::missing() const {
   return ddprun::compress_ranks(parameters);
 }
 
-/// A bucket of which all gradients are used somewhere is averaged as a whole: a rank where it was
+/// If all gradients of a bucket are used somewhere, averages it as a whole: a rank that had it
 /// complete has begun that long ago.
 void Reducer::begin_rest() {
   averaged_.assign(size(), 1);
@@ -199,7 +199,7 @@ void Reducer::begin_rest() {
   for (; begun_ < order_.size(); ++begun_) begin_used(buckets_[order_[begun_]].parts);
 }
 
-/// Averages the gradients that some rank used; adjacent ones in one call.
+/// Averages the gradients that some rank used, adjacent ones in one call.
 void Reducer::begin_used(std::span<const GradientBucket::Part> parts) {
   const auto is_used = [&](const auto& part) { return averaged_[part.parameter] != 0; };
   for (auto at = parts.begin(); at != parts.end();) {

@@ -41,13 +41,13 @@ class Reducer {
   const Statistics& statistics() const { return statistics_; }
   std::vector<std::vector<std::size_t>> buckets() const;
 
-  /// Between passes, with uneven inputs: announces that buffers are broadcast now.
+  /// With uneven inputs: announces, between passes, that buffers are broadcast now.
   void announce_buffers();
 
-  /// With uneven inputs: makes a pass that others have announced, with gradients of zero.
+  /// With uneven inputs: makes a pass that others announced, with gradients of zero.
   void pass_of_others();
 
-  /// Refuses what is not between passes.
+  /// Refuses a call within a pass.
   void check_between_passes(const std::string& what) const;
 
   bool is_averaging() const { return no_sync_ == 0; }
@@ -80,21 +80,21 @@ class Reducer {
 
   GroupMember& group_;
   const CommunicationHook hook_;
-  std::optional<ProcessGroup> own_;  ///< for calls that are not in the group's order on all ranks
+  std::optional<ProcessGroup> own_;  ///< for calls whose order in the group differs between ranks
   std::vector<Buffer> gradients_;
   std::vector<std::shared_ptr<void>> memory_;
   std::vector<Bucket> buckets_;
   std::vector<std::size_t> bucket_of_;  ///< of each parameter
   std::vector<std::size_t> order_;      ///< in which buckets are begun
 
-  // Of this pass.
+  // The current pass.
   std::vector<std::uint8_t> ready_;
   std::size_t ready_count_ = 0;
-  std::size_t begun_ = 0;  ///< buckets, of order_
+  std::size_t begun_ = 0;  ///< the number of buckets in order_ that were begun
   std::vector<std::size_t> completed_;
   std::vector<BegunAverage> averages_;
   std::size_t bytes_ = 0;
-  std::optional<Announcements> announcements_;  ///< with uneven inputs
+  std::optional<Announcements> announcements_;  ///< only with uneven inputs
 
   std::vector<std::uint8_t> used_;      ///< since gradients were averaged
   std::vector<std::uint8_t> averaged_;  ///< by the last pass

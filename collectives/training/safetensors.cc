@@ -18,14 +18,14 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::size_t kSizeBytes = 8;
-constexpr std::size_t kMaxValues = 16 * kMaxCheckpointParts;  // of the header, 8 for a part of ours
+constexpr std::size_t kMaxValues = 16 * kMaxCheckpointParts;  // in the header; a part of ours has 8
 constexpr std::string_view kSumPrefix = "xxh3:";
 constexpr const char* kMetadata = "__metadata__";
 constexpr const char* kChecksum = "ddp.checksum";
 constexpr const char* kGeneration = "ddp.generation";
 constexpr const char* kVersion = "ddp.version";
 
-/// By DataType; the others are saved as their parts.
+/// By DataType; other types are saved as their parts.
 constexpr std::array kTypeNames = {"F16", "BF16", "F32", "F64", "I8",   "U8",      "I32",    "I64",
                                    "I16", "U16",  "U32", "U64", "BOOL", "F8_E4M3", "F8_E5M2"};
 static_assert(kTypeNames.size() == static_cast<std::size_t>(DataType::complex64));
@@ -34,7 +34,7 @@ std::string part_name(std::size_t part) {
   return "part_" + std::to_string(part);
 }
 
-/// 16 of them.
+/// Returns 16 hexadecimal digits.
 std::string checksum_digits(std::uint64_t number) {
   std::string text(16, '0');
   for (std::size_t i = text.size(); i-- > 0; number >>= 4U)
@@ -42,7 +42,7 @@ std::string checksum_digits(std::uint64_t number) {
   return text;
 }
 
-/// All of `text`, in base 10 or 16, without a sign.
+/// Reads all of `text`, in base 10 or 16, without a sign.
 std::optional<std::uint64_t> read_number(std::string_view text, int base) {
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
@@ -50,15 +50,15 @@ std::optional<std::uint64_t> read_number(std::string_view text, int base) {
   return valid ? std::optional(value) : std::nullopt;
 }
 
-/// The text of a field of an object; nothing where it is not there or no text.
+/// Returns the text of an object's field; nothing if the field is missing or no text.
 std::optional<std::string_view> text_field(const Json& object, const char* name) {
   const auto found = object.find(name);
   if (found == object.end() || !found->is_string()) return std::nullopt;
   return std::string_view(found->get_ref<const std::string&>());
 }
 
-/// A file of ddp has a version and a checksum, one of another program neither: damage to the name
-/// of one cannot make it such a file.
+/// A file of ddp has a version and a checksum, a file of another program neither. So if one of the
+/// two names is damaged, the file is not taken for another program's.
 bool read_metadata(const Json& metadata, CheckpointHeader& header) {
   if (!metadata.is_object()) return false;
   const auto version = text_field(metadata, kVersion);
@@ -74,7 +74,7 @@ bool read_metadata(const Json& metadata, CheckpointHeader& header) {
   return true;
 }
 
-/// The product of a shape; nothing if it is none, or above what memory holds.
+/// Returns the product of a shape; nothing if it is no shape, or more than memory holds.
 std::optional<std::uint64_t> count_of(const Json& shape) {
   if (!shape.is_array()) return std::nullopt;
   std::uint64_t count = 1;
@@ -106,8 +106,7 @@ std::optional<CheckpointPart> read_part(const Json& tensor) {
   return bytes % size == 0 && bytes / size == part.count ? std::optional(part) : std::nullopt;
 }
 
-/// Whether the elements lie side by side, without a hole and without an overlap, and memory could
-/// hold them.
+/// Whether the elements are adjacent, without gaps or overlaps, and memory could hold them.
 bool are_adjacent(std::vector<CheckpointPart> parts) {
   std::ranges::sort(parts, {},
                     [](const CheckpointPart& part) { return std::pair(part.offset, part.count); });

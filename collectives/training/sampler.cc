@@ -11,7 +11,7 @@
 namespace ddp {
 namespace {
 
-/// As in Java's SplittableRandom, whose first author also published it as C.
+/// The generator of Java's SplittableRandom; its first author also published it as C.
 class SplitMix64 {
  public:
   explicit SplitMix64(std::uint64_t seed) : state_(seed) {}
@@ -24,7 +24,7 @@ class SplitMix64 {
     return z ^ (z >> 31);
   }
 
-  /// From 0 to bound - 1, each as likely as the others.
+  /// Returns a number from 0 to bound - 1, all equally likely.
   std::uint64_t below(std::uint64_t bound) {
     const std::uint64_t spare = (UINT64_MAX % bound + 1) % bound;  // 2^64 modulo bound
     std::uint64_t number = next();

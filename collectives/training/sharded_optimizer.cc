@@ -23,18 +23,18 @@ struct ShardedBucket {
   std::vector<Buffer> parameters = {};   ///< in memory order
   Buffer gradients = {};                 ///< this rank's share
   std::vector<std::size_t> counts = {};  ///< by rank
-  std::size_t offset = 0;                ///< of this rank's share
+  std::size_t offset = 0;                ///< where this rank's share begins
   std::size_t first = 0;                 ///< see ShardedOptimizer::Shard
 };
 
-/// As even as possible, the longer shares first.
+/// Spreads as evenly as possible, the longer shares first.
 std::vector<std::size_t> spread(std::size_t count, std::size_t ranks) {
   std::vector<std::size_t> counts(ranks, count / ranks);
   for (std::size_t rank = 0; rank < count % ranks; ++rank) ++counts[rank];
   return counts;
 }
 
-/// `count` elements, from `first`.
+/// Returns `count` elements, from `first` on.
 Buffer slice(Buffer of, std::size_t first, std::size_t count) {
   of.data = static_cast<std::byte*>(of.data) + first * size_of(of.type);
   of.count = count;
@@ -85,7 +85,7 @@ struct ShardedOptimizer::Impl {
   std::vector<ShardedBucket> buckets;
   std::map<std::size_t, std::size_t> bucket_of;  ///< by its first parameter
   std::size_t size = 0;
-  std::vector<std::byte> copies;  ///< of a bucket's parameters
+  std::vector<std::byte> copies;  ///< a bucket's parameters
   DistributedDataParallel model;
 };
 
@@ -113,7 +113,7 @@ BegunAverage ShardedOptimizer::Impl::begin(const GradientBucket& ready) const {
       group.make.reduce_scatter_v(ready.memory, bucket.gradients, bucket.counts, ReduceOp::avg))};
 }
 
-/// Parameters are not next to each other as their gradients are: they are copied to be sent.
+/// Copies parameters to send them: they are not adjacent, as their gradients are.
 void ShardedOptimizer::Impl::step(const ShardedBucket& bucket,
                                   const std::function<void(const Shard&)>& update) {
   internal::pack(bucket.parameters, copies.data());

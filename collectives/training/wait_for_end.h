@@ -5,8 +5,8 @@
 
 namespace ddp::internal {
 
-/// For destructors: memory of a call may go when it has ended. The group's next call throws the
-/// error of one that failed.
+/// Waits in a destructor: a call's memory may go when the call has ended. If the call failed, the
+/// group's next call throws its error.
 inline void wait_for_end(const Work& work) {
   try {
     work.wait();
