@@ -8,13 +8,14 @@
 namespace ddp::internal {
 namespace {
 
-constexpr std::size_t kLongestLine = 512;  // about one frame; all of them fit into a FixedString
-constexpr int kLongestCycle = 8;           // of functions that call each other, to be listed once
+constexpr std::size_t kLongestLine = 512;  // for one frame; all lines fit into a FixedString
+constexpr int kLongestCycle = 8;           // functions that call each other, to be listed once
 
-// backtrace_symbols_fd() writes to a descriptor: what it writes is read back from this pipe.
+// backtrace_symbols_fd() writes to a descriptor; this pipe is read back.
 std::array<int, 2> symbol_pipe = {-1, -1};
 
-/// "./train(main+0x1f)" from "./train(main+0x1f)[0x55d1]\n", in ASCII.
+/// Turns "./train(main+0x1f)[0x55d1]
+/// " into "./train(main+0x1f)", in ASCII.
 void append_without_address(std::string_view line, FixedString& text) {
   line = line.substr(0, line.find_last_of('['));
   for (char c : line) {
@@ -23,7 +24,7 @@ void append_without_address(std::string_view line, FixedString& text) {
   }
 }
 
-/// How often the `length` frames from `first` on (towards the innermost) are repeated right after.
+/// How often the `length` frames from `first` on (towards the innermost) repeat right after.
 int count_repeats(const void* const* frames, int first, int length, int skip) {
   const auto is_same = [&](int i) { return frames[i] == frames[i - length]; };
   int same = 0;
@@ -33,7 +34,7 @@ int count_repeats(const void* const* frames, int first, int length, int skip) {
 
 /// Appends the line about frame `index`.
 void append_frame(void* const* frames, int index, int skip, FixedString& text) {
-  // A call that never returns may be the last instruction of its function, and its return address
+  // A call that never returns may be the last instruction of its function; then its return address
   // belongs to the next function. The address before it does not.
   const bool is_return_address = skip == 0 || index > skip;
   void* const address = static_cast<char*>(frames[index]) - (is_return_address ? 1 : 0);
@@ -45,7 +46,8 @@ void append_frame(void* const* frames, int index, int skip, FixedString& text) {
   append_without_address({line.data(), static_cast<std::size_t>(size)}, text);
   text << "\n";
   std::array<char, 512> rest{};
-  while (read(symbol_pipe[0], rest.data(), rest.size()) > 0) continue;  // of a very long name
+  while (read(symbol_pipe[0], rest.data(), rest.size()) > 0)
+    continue;  // the rest of a very long name
 }
 
 }  // namespace

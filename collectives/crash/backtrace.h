@@ -9,9 +9,9 @@
 
 namespace ddp::internal {
 
-// All but prepare_backtraces() may be called in a signal handler: the system calls are those of
-// signal-safety(7), and backtrace and backtrace_symbols_fd allocate nothing once libgcc is loaded
-// (backtrace(3)).
+// Signal handlers may call all functions here except prepare_backtraces(). The system calls are
+// those of signal-safety(7). Once libgcc is loaded, backtrace and backtrace_symbols_fd allocate
+// nothing (backtrace(3)).
 
 constexpr std::string_view kHexDigits = "0123456789abcdef";
 
@@ -42,12 +42,12 @@ struct Backtrace {
   }
 
   /// Appends a line for each frame, the innermost last, without the `skip` innermost ones. If some
-  /// are skipped, the frame after them is where a signal interrupted, not a return address. Frames
-  /// that repeat, as in a recursion, are listed once, with a line that counts the others.
+  /// are skipped, the frame after them is where a signal interrupted, not a return address.
+  /// Repeated frames, as in a recursion, are listed once, with a line that counts the others.
   void append_to(FixedString& text, int skip) const;
 };
 
-/// Opens and loads what the above needs. Once, not in a signal handler.
+/// Opens and loads what the functions above need. Once, not in a signal handler.
 void prepare_backtraces();
 
 }  // namespace ddp::internal

@@ -19,10 +19,10 @@
 namespace ddp::internal {
 namespace {
 
-// Written by prepare_crash_report() only.
+// Only prepare_crash_report() writes these.
 std::array<char, PATH_MAX> report_path{};          // empty: no file is written
 std::array<char, PATH_MAX + 32> temporary_path{};  // renamed to report_path
-int reserved_fd = -1;  // closed before the file is opened: there may be no other descriptor left
+int reserved_fd = -1;  // closed before the file is opened: no other descriptor may be left
 pid_t process = 0;
 
 std::atomic<pid_t> writer{0};  // the thread that writes the report
@@ -42,7 +42,7 @@ bool put(int file, std::string_view bytes) {
   return true;
 }
 
-/// `text` as the inside of a JSON string.
+/// Writes `text` as the inside of a JSON string.
 bool put_escaped(int file, std::string_view text) {
   bool good = true;
   while (good && !text.empty()) {
@@ -104,7 +104,7 @@ void write_crash_report(std::string_view message, std::string_view traceback) {
   if (report_path[0] == '\0') return;
   if (reserved_fd >= 0) close(reserved_fd);
   reserved_fd = -1;
-  unlink(temporary_path.data());  // whatever another user put there is not ours
+  unlink(temporary_path.data());  // another user's file is not ours
   const int file =
       open(temporary_path.data(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
   if (file < 0) return;

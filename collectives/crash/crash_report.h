@@ -5,17 +5,17 @@
 
 namespace ddp::internal {
 
-/// The report about what the process dies of: the error file of TORCHELASTIC_ERROR_FILE. All but
-/// prepare_crash_report() may be called in a signal handler.
+/// The report about the cause of the process's death: the error file of TORCHELASTIC_ERROR_FILE.
+/// Signal handlers may call all functions except prepare_crash_report().
 
 /// Opens and loads what the rest needs. `error_file` is TORCHELASTIC_ERROR_FILE, or nullptr.
 void prepare_crash_report(const char* error_file);
 
-/// Whether the calling thread is the one to write the report: true once, in this process and not in
-/// its forked children. It must call finish_crash_report().
+/// Whether the calling thread has to write the report: true once, in this process and not in its
+/// forked children. Then it must call finish_crash_report().
 bool begin_crash_report();
 
-/// Waits until a report that another thread has begun is finished. Returns at once in the thread
+/// Waits until another thread has finished the report that it began. Returns at once in the thread
 /// that began it.
 void wait_for_crash_report();
 

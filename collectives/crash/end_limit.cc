@@ -31,7 +31,7 @@ EndLimit::EndLimit(std::string error, std::chrono::milliseconds limit)
     : error_(std::move(error)), limit_(limit) {
   try {
     thread_ = signal_masked_thread([this] { watch(); });
-  } catch (const Error&) {  // NOLINT(bugprone-empty-catch): there is no limit without a thread
+  } catch (const Error&) {  // NOLINT(bugprone-empty-catch): without a thread there is no limit
   }
 }
 

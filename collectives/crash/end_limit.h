@@ -9,10 +9,10 @@
 
 namespace ddp::internal {
 
-/// Prints the error on stderr, leaves it for ddprun, and ends the process with exit code 124.
+/// Prints the error on stderr, reports it to ddprun, and ends the process with exit code 124.
 [[noreturn]] void end_process(const std::string& error);
 
-/// How long what is aborted may take to end, with this timeout for each call: within bounds.
+/// The time for aborted calls to end, if each call has this timeout: within bounds.
 std::chrono::milliseconds limit_of_abort(std::chrono::milliseconds timeout);
 
 /// Ends the process with the error if its scope takes longer than the limit.

@@ -28,7 +28,7 @@ constexpr std::array kFatal = std::to_array<Fatal>({{SIGSEGV, "SIGSEGV"},
                                                     {SIGILL, "SIGILL"},
                                                     {SIGABRT, "SIGABRT"}});
 
-/// The text for a code of siginfo_t (sigaction(2)); the address follows it.
+/// The text for a code of siginfo_t (sigaction(2)); the address follows the text.
 struct Reason {
   int signal;
   int code;
@@ -137,7 +137,7 @@ std::uintptr_t interrupted_instruction(void* context) {
 #endif
 }
 
-/// How many of the innermost frames are of the signal handler, to be skipped. Sanitizers add some.
+/// The number of innermost frames to skip: the signal handler's. Sanitizers add some.
 int count_handler_frames(const Backtrace& backtrace, void* context) {
   const std::uintptr_t address = interrupted_instruction(context);
   const auto* const begin = backtrace.frames.begin();

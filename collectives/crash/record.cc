@@ -22,8 +22,9 @@ namespace {
 
 using internal::Backtrace;
 
-constexpr int kMostCauses = 16;                   // of nested exceptions
-constexpr std::size_t kLongestText = 8UL * 1024;  // of one; the launcher reads a MiB at most
+constexpr int kMostCauses = 16;  // nested exceptions
+constexpr std::size_t kLongestText =
+    8UL * 1024;  // of one exception; the launcher reads a MiB at most
 
 std::terminate_handler previous_terminate = nullptr;
 
@@ -41,7 +42,8 @@ std::string bounded(std::string_view text) {
                     ddprun::cut(std::string(text.substr(0, kLongestText + 1)), kLongestText));
 }
 
-/// The current exception: "std::runtime_error: step 3\ncaused by ...".
+/// Describes the current exception: "std::runtime_error: step 3
+/// caused by ...".
 std::string describe_current(int causes = 0) {
   std::string text = type_of_current();
   try {
@@ -58,17 +60,17 @@ std::string describe_current(int causes = 0) {
     text += bounded(thrown);
   } catch (const char* thrown) {
     text += bounded(thrown == nullptr ? "" : thrown);
-  } catch (...) {  // there is only its type
+  } catch (...) {  // only its type is known
   }
   return text;
 }
 
-/// Whether the frame is of record(), or of what it takes to call a function: of no program's own.
+/// Whether the frame belongs to record() or to what calls a function, not to the program.
 bool is_record(std::string_view line) {
   return line.find("3ddp6record") != line.npos;
 }
 
-/// Whether the frame is of a function that throws: those further in are of the C++ runtime.
+/// Whether the frame is a function that throws: further in are frames of the C++ runtime.
 bool is_throw(std::string_view line) {
   for (const char* name : {"(__cxa_throw+", "(__cxa_rethrow+", "(_ZSt17rethrow_exception"}) {
     if (line.find(name) != line.npos) return true;
@@ -90,7 +92,7 @@ std::string text_of(const Backtrace& backtrace) {
   return text;
 }
 
-/// Another rank has failed, and where this one waited for it says nothing of the cause.
+/// Whether another rank has failed: then the place where this one waited does not show the cause.
 bool is_lost_peer() {
   try {
     throw;
@@ -131,7 +133,7 @@ int record(const std::function<int()>& main) {
   try {
     try {
       return main();
-    } catch (const internal::ThrowBacktrace&) {  // never caught: see there
+    } catch (const internal::ThrowBacktrace&) {  // never caught: see throw_backtrace.h
       return 1;
     }
   } catch (abi::__forced_unwind&) {  // the thread ends: pthread_exit(3)

@@ -11,8 +11,8 @@ Backtrace last_throw;
 }  // namespace
 
 /// Exceptions are handled in two phases (Itanium C++ ABI, Exception Handling, 1.3), and only the
-/// second unwinds the stack. In the first, libstdc++ asks the type_info of each handler, by this
-/// virtual function, whether it catches the exception.
+/// second unwinds the stack. In the first phase libstdc++ calls this virtual function of each
+/// handler's type_info, to ask whether it catches the exception.
 class CapturingTypeInfo : public std::type_info {
  public:
   CapturingTypeInfo() : std::type_info("ddp::internal::ThrowBacktrace") {}

@@ -5,9 +5,9 @@
 
 namespace ddp::internal {
 
-/// A handler `catch (const ThrowBacktrace&)` catches nothing. But the runtime asks it whether it
-/// would catch an exception that no inner handler catches, before it unwinds the stack; it captures
-/// the backtrace of the throw then.
+/// A handler `catch (const ThrowBacktrace&)` catches nothing. If no inner handler catches an
+/// exception, the runtime asks this handler before it unwinds the stack. Then it captures the
+/// backtrace of the throw.
 class ThrowBacktrace {
   virtual void key();  // defined nowhere, so that throw_backtrace.cc can define the type_info
 };
