@@ -31,7 +31,7 @@ enum class LogStatus {
   malformed,   ///< not the start of an entry
 };
 
-/// Decodes the entry at the start of `bytes`, to which its views refer. Keys have at most 16 KiB,
+/// Decodes the entry at the start of `bytes`; its views refer to `bytes`. Keys have at most 16 KiB,
 /// values at most 8 MiB; longer ones are malformed.
 LogStatus decode(std::string_view bytes, LogEntry& entry);
 

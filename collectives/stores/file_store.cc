@@ -31,14 +31,15 @@ constexpr std::size_t kMaxFile = 1 << 30;
 constexpr std::size_t kReadAtOnce = 1 << 20;
 constexpr milliseconds kFirstPause{1};
 constexpr milliseconds kLastPause{16};
-constexpr milliseconds kLongestPause{250};  // of a wait
+constexpr milliseconds kLongestPause{250};  // during a wait
 
-// How many processes opened and left the file. Users' keys begin with '/', as in PyTorch's files.
+// Counts of the processes that opened and left the file. Users' keys begin with '/', as in
+// PyTorch's files.
 constexpr const char* kOpened = "opened";
 constexpr const char* kLeft = "left";
 
-/// The locks, as ranges of one byte of the file. They are advisory: the bytes can still be read and
-/// written.
+/// The locks, as ranges of one byte of the file. They are advisory: others can still read and write
+/// the bytes.
 enum class Range : off_t {
   contents = 0,  ///< while reading (shared) or writing
   users = 1,     ///< shared by every process that has the store open
@@ -57,9 +58,9 @@ struct FileStore::Impl {
   const std::string path;
   std::optional<int> world_size;
 
-  std::mutex mutex;  // of all below; a lock of the file is this process's, not a thread's
+  std::mutex mutex;  // protects all below; a lock of the file is this process's, not a thread's
   ddprun::Fd file;
-  std::size_t offset = 0;  // of the log, as far as `map` has it
+  std::size_t offset = 0;  // the part of the log that `map` has
   ddprun::store::Store map{kMaxFile};
   std::optional<Error> lost;
 
@@ -84,7 +85,7 @@ struct FileStore::Impl {
     return false;
   }
 
-  /// Locks the contents while it exists. Other processes hold that lock only briefly unless they
+  /// Locks the contents while this exists. Other processes hold that lock only briefly unless they
   /// are stopped, so there is a timeout.
   class Locked {
    public:
@@ -133,7 +134,7 @@ struct FileStore::Impl {
     if (!done) throw internal::to_error(done.error().in(self.name()));
   }
 
-  /// Reads the entries that were appended since. True: the last one is incomplete, its writer died.
+  /// Reads the entries appended since. Returns true if the last is incomplete: its writer died.
   bool catch_up() {
     const std::size_t end = size_of_file();
     std::string bytes;
@@ -196,7 +197,7 @@ struct FileStore::Impl {
     return work();
   }
 
-  /// Runs `work`, which may change it.
+  /// Runs `work`, which may change the map.
   template <class F>
   auto update(F work) {
     const std::scoped_lock lock(mutex);
@@ -228,8 +229,8 @@ struct FileStore::Impl {
   void leave();
 };
 
-/// Opens the file and locks its contents. The last of an earlier run may have removed it in
-/// between: then there is another one to open.
+/// Opens the file and locks its contents. The last process of an earlier run may have removed it in
+/// between: then opens the new one.
 void FileStore::Impl::open() {
   for (;;) {
     file.reset(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
@@ -256,7 +257,7 @@ void FileStore::Impl::join() {
     offset = header.size();
     if (catch_up()) cut_off();
   } else {
-    write(internal::kFileLogHeader);  // a new file, or its creator died while writing this
+    write(internal::kFileLogHeader);  // the file is new, or its creator died while writing this
   }
   const int opened = count(kOpened);
   const std::string left_over = "was left by an earlier run, or is in use by another: ";
@@ -301,7 +302,7 @@ FileStore::~FileStore() {
   try {
     impl_->leave();
   } catch (const Error&) {
-    // The failure no longer matters to this process; the next one to open the file sees it.
+    // The failure no longer matters to this process. The next one to open the file sees it.
   }
 }
 
@@ -360,7 +361,7 @@ bool FileStore::do_wait(const std::vector<std::string>& keys, Deadline deadline)
   while (!do_check(keys)) {
     const auto now = steady_clock::now();
     if (now >= deadline) return false;
-    // The longer the wait so far, the longer the pause: fewer reads of the file.
+    // Pauses longer the longer the wait lasts: fewer reads of the file.
     const auto pause =
         std::clamp<steady_clock::duration>((now - start) / 16, kFirstPause, kLongestPause);
     std::this_thread::sleep_for(std::min(deadline - now, pause));

@@ -14,7 +14,7 @@ constexpr std::size_t kMaxMemory = 1 << 30;
 
 }  // namespace
 
-/// The map of ddprun's TCP store. That map's own list of waiters is for one thread; here every
+/// Uses the map of ddprun's TCP store. That map's own list of waiters is for one thread. Here every
 /// change wakes all threads that wait, and each checks its keys again.
 struct HashStore::Impl {
   std::mutex mutex;

@@ -12,7 +12,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// The limits of PyTorch's server; those of ours are the same (store/wire.h).
+// The limits of PyTorch's server, which are also those of ours (store/wire.h).
 constexpr std::size_t kMaxKey = 8 << 10;
 constexpr std::size_t kMaxValue = 8 << 20;
 constexpr std::size_t kMaxKeys = 131'072;
@@ -92,7 +92,7 @@ void Store::wait(const std::vector<std::string>& keys, Timeout timeout) {
   if (limit.count() == 0 ? do_check(keys) : do_wait(keys, deadline)) return;
   std::vector<std::string> missing;
   for (const std::string& key : keys) {
-    if (missing.size() > kNamed) break;  // each costs a request
+    if (missing.size() > kNamed) break;  // each check costs a request
     if (!do_check({key})) missing.push_back(key);
   }
   if (missing.size() > kNamed || missing.empty()) missing = keys;

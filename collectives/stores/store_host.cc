@@ -30,7 +30,7 @@ namespace asio = boost::asio;
 using asio::ip::tcp;
 using boost::system::error_code;
 
-/// The address to listen on; nullopt: all of them.
+/// The address to listen on; nullopt: all addresses.
 std::optional<asio::ip::address> loopback(const std::string& address) {
   if (address == "localhost") return asio::ip::address_v4::loopback();
   error_code not_numeric;
@@ -39,7 +39,7 @@ std::optional<asio::ip::address> loopback(const std::string& address) {
   return std::nullopt;
 }
 
-/// Listens. On all addresses: one socket takes IPv4 too, where the host speaks IPv6 at all.
+/// Listens. For all addresses, one socket also takes IPv4, if the host has IPv6 at all.
 error_code listen(tcp::acceptor& acceptor, const tcp::endpoint& endpoint) {
   error_code error;
   if (acceptor.is_open()) acceptor.close(error);
@@ -105,7 +105,7 @@ struct StoreHost::Impl {
     return owners->at_once(ddprun::store::ends_of(socket)).value_or(Owner{}).may_be_ours();
   }
 
-  /// Out of descriptors, accept fails at once and again.
+  /// Without free descriptors, accept would fail again at once.
   void accept_later() {
     pause.expires_after(std::chrono::milliseconds(100));
     pause.async_wait([this](const error_code&) { accept(); });
@@ -115,7 +115,7 @@ struct StoreHost::Impl {
   tcp::acceptor acceptor;
   asio::steady_timer pause{context};
   ddprun::store::Server server;
-  std::optional<ddprun::store::OwnerLookup> owners;  // who connects is looked up
+  std::optional<ddprun::store::OwnerLookup> owners;  // looks up whose a connection is
   std::thread thread;
 };
 

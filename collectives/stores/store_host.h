@@ -15,7 +15,7 @@ struct Listening {
   std::uint16_t port = 0;
 };
 
-/// On a free port of 127.0.0.1. Throws ddp::Error of kind system.
+/// Listens on a free port of 127.0.0.1. Throws ddp::Error of kind system.
 Listening listen_on_loopback();
 
 /// Serves ddprun's store in a thread of this process, which blocks signals, until the destructor.
@@ -25,8 +25,8 @@ class StoreHost {
   /// Port 0 means any free port. Throws ddp::Error of kind system if it cannot listen there.
   StoreHost(const std::string& address, std::uint16_t port);
 
-  /// Serves on a socket that listens already, on loopback: those of other users of the host are
-  /// closed, where it tells whose they are.
+  /// Serves on a socket that already listens on loopback. Closes connections of other users of the
+  /// host, if the host tells whose they are.
   explicit StoreHost(Listening at);
 
   ~StoreHost();
@@ -38,8 +38,8 @@ class StoreHost {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Serves a store on `port`, not 0, from the first call with that port until the process ends: for
-/// rank 0 if no launcher serves one. All groups of the process share it. Thread: any.
+/// Serves a store on `port`, not 0, from the first call with that port until the process ends. Rank
+/// 0 does that if no launcher serves one. All groups of the process share it. Thread: any.
 void host_store(const std::string& address, std::uint16_t port);
 
 }  // namespace ddp::internal

@@ -22,10 +22,10 @@ using StoreClient = ddprun::store::Client;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-/// The longest time for a reply to a request that does not wait; then the server counts as lost.
+/// The longest time for a reply to a request that does not wait; then the server is lost.
 constexpr milliseconds kReplyLimit = std::chrono::seconds(30);
 
-// The key in which PyTorch's stores count each other; without the '/' of the users' keys.
+// The key in which PyTorch's stores count each other; it lacks the '/' of users' keys.
 constexpr const char* kCount = "init/";
 constexpr milliseconds kCountAgain{5};
 
@@ -83,8 +83,8 @@ struct TcpStore::Impl {
     throw Error(*lost);
   }
 
-  /// Returns the connection to the pool, or throws the error that broke it. The store as a whole is
-  /// lost then: a new server at the same port would not have its contents.
+  /// Returns the connection to the pool, or throws the error that broke it. Then the store as a
+  /// whole is lost: a new server at the same port would not have its contents.
   void give_back(StoreClient client) {
     const std::scoped_lock lock(mutex);
     if (!client.lost()) {
@@ -96,7 +96,7 @@ struct TcpStore::Impl {
   }
 
   /// Counts this store among the job's; the master waits until all are counted. It polls, as
-  /// PyTorch's does: the protocol has no request that waits for a count.
+  /// PyTorch's does: no request of the protocol waits for a count.
   void join(StoreClient& client, int world_size, bool is_master, milliseconds limit) const {
     const auto deadline = steady_clock::now() + internal::bounded(limit);
     auto count = client.add(kCount, 1);
