@@ -19,8 +19,7 @@ struct BegunWork {
   std::function<void()> run;
   std::function<void()> abandon;
   std::function<void()> give_up;
-  const BegunWork* outer =
-      nullptr;  ///< the work that this thread did before, and still has to finish
+  const BegunWork* outer = nullptr;  ///< the work that this one interrupts
 };
 
 /// The work that this thread does.
@@ -124,9 +123,8 @@ class Background {
   bool is_closed_ = false;
 };
 
-/// Never destroyed: objects that the program constructed before its first work may begin more when
-/// they are destroyed. A process that fork() makes has none of the threads, and begins with
-/// nothing.
+/// Never destroyed: objects that the program made before its first work may begin more when they
+/// are destroyed. A process that fork() makes has none of the threads: it begins with nothing.
 Background*& background() {
   static Background* current_one = [] {
     std::atexit([] { background()->close(); });

@@ -64,8 +64,7 @@ void ask_store(const GroupContext& context, const std::function<void(Store& stor
 struct WhileWaiting {
   /// Called every second; may throw.
   std::function<void()> check = nullptr;
-  /// Called on rank 0 when all ranks are there. Returns what is wrong, with a text as of
-  /// own_error().
+  /// Called on rank 0 when all ranks are there. Returns what is wrong (text as of own_error()).
   std::function<std::optional<AgreedError>()> judge = nullptr;
   /// Called on the other ranks when rank 0 is there.
   std::function<void()> meet_rank_0 = nullptr;

@@ -9,7 +9,7 @@
 
 namespace ddp::internal {
 
-/// What one rank sends another before data moves between the two.
+/// Sent by one rank to another before data moves between the two.
 struct Announced {
   Call call;
   std::uint64_t sends = 0;    ///< elements that it sends the other in total

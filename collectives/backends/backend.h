@@ -60,9 +60,8 @@ class Backend {
 
   /// Connects parts of the group through its own connections. Every rank calls it, with its part's
   /// context and the part's members as ranks of this group, or null if it is in no part. Returns
-  /// the part's backend, which uses what `make_host` returns for buffers in host memory. Returns
-  /// null if this rank is in no part, or if parts have to connect as other groups do. Waits for the
-  /// other ranks.
+  /// the part's backend, which uses `make_host` for buffers in host memory. Returns null if this
+  /// rank is in no part, or if parts have to connect as other groups do. Waits for the other ranks.
   virtual std::unique_ptr<Backend> split(
       const GroupContext* /*part*/, const std::vector<int>& /*members*/,
       const std::function<std::unique_ptr<Backend>()>& /*make_host*/) {

@@ -10,8 +10,8 @@
 
 namespace ddp::internal {
 
-/// Publishes that this rank joins: "OWN PROCESS BACKEND/VERSION". `own` is text of the backend.
-/// Throws ddp::Error.
+/// Publishes that this rank joins: "OWN PROCESS BACKEND/VERSION"; OWN is the backend's text. Throws
+/// ddp::Error.
 void publish_joined(const GroupContext& context, const std::string& own);
 
 /// Reads the lines that these ranks published, in their order. Throws ddp::Error.

@@ -10,8 +10,7 @@ namespace ddp::internal {
 std::string process_name();
 
 /// Returns when the process of this name has ended, after `limit` at the latest. Returns at once
-/// for this process and for a process in another pid namespace, as on another host: it cannot be
-/// watched.
+/// for this process and for one in another pid namespace, as on another host: it cannot be watched.
 void wait_for_end(const std::string& process, std::chrono::milliseconds limit);
 
 }  // namespace ddp::internal

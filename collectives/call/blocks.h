@@ -6,7 +6,7 @@
 
 namespace ddp::internal {
 
-/// Where each rank's block begins in a buffer with a block of every rank. Counts are in elements.
+/// The position of each rank's block in a buffer with a block of every rank, in elements.
 class Blocks {
  public:
   /// Blocks of `counts`, by rank; if that is empty, of `count` for each of `ranks`.

@@ -18,8 +18,8 @@ struct Incoming {
   std::size_t bytes = 0;
 };
 
-/// What this rank sends to and receives from each rank, in tasks that move data without combining
-/// it. The task must outlive it.
+/// The data that this rank sends to and receives from each rank, in tasks that combine none. The
+/// task must outlive it.
 class Route {
  public:
   Route(const Task& task, int rank, int size);

@@ -14,8 +14,7 @@ constexpr int kLongestCycle = 8;           // functions that call each other, to
 // backtrace_symbols_fd() writes to a descriptor; this pipe is read back.
 std::array<int, 2> symbol_pipe = {-1, -1};
 
-/// Turns "./train(main+0x1f)[0x55d1]
-/// " into "./train(main+0x1f)", in ASCII.
+/// Appends "./train(main+0x1f)" for "./train(main+0x1f)[0x55d1]\n", in ASCII.
 void append_without_address(std::string_view line, FixedString& text) {
   line = line.substr(0, line.find_last_of('['));
   for (char c : line) {
@@ -46,8 +45,7 @@ void append_frame(void* const* frames, int index, int skip, FixedString& text) {
   append_without_address({line.data(), static_cast<std::size_t>(size)}, text);
   text << "\n";
   std::array<char, 512> rest{};
-  while (read(symbol_pipe[0], rest.data(), rest.size()) > 0)
-    continue;  // the rest of a very long name
+  while (read(symbol_pipe[0], rest.data(), rest.size()) > 0) continue;  // a very long name
 }
 
 }  // namespace

@@ -22,9 +22,8 @@ namespace {
 
 using internal::Backtrace;
 
-constexpr int kMostCauses = 16;  // nested exceptions
-constexpr std::size_t kLongestText =
-    8UL * 1024;  // of one exception; the launcher reads a MiB at most
+constexpr int kMostCauses = 16;                   // nested exceptions
+constexpr std::size_t kLongestText = 8UL * 1024;  // of an exception; the launcher reads up to 1 MiB
 
 std::terminate_handler previous_terminate = nullptr;
 
@@ -42,8 +41,7 @@ std::string bounded(std::string_view text) {
                     ddprun::cut(std::string(text.substr(0, kLongestText + 1)), kLongestText));
 }
 
-/// Describes the current exception: "std::runtime_error: step 3
-/// caused by ...".
+/// Describes the current exception: "std::runtime_error: step 3\ncaused by ...".
 std::string describe_current(int causes = 0) {
   std::string text = type_of_current();
   try {

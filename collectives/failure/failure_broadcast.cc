@@ -14,8 +14,7 @@
 namespace ddp::internal {
 namespace {
 
-constexpr std::string_view kFailureMark =
-    "in group ";  // begins what a rank writes, but not what ddprun writes
+constexpr std::string_view kFailureMark = "in group ";  // begins a rank's text, but not ddprun's
 
 }  // namespace
 

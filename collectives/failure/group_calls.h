@@ -59,9 +59,9 @@ class GroupCalls : public WatchedGroup, public std::enable_shared_from_this<Grou
   /// A call has succeeded, or failed with what it threw, which breaks the group. fail() returns the
   /// first failure of the group. If ranks made different collective calls, it first waits, for 5 s
   /// at most, until all have published theirs or ended: then the error names the minority. If a
-  /// rank is lost or leaves the group, it waits for the end of that process, for 4 s at most: so a
-  /// launcher first sees how that rank failed. Every function here that throws the failure waits
-  /// so, too.
+  /// rank is lost or leaves the group, it waits for that process's end, for 4 s at most: so a
+  /// launcher first sees how that rank failed. Every function that throws the failure waits so,
+  /// too.
   void succeed(CallId id);
   Error fail(CallId id, const Error& error);
 

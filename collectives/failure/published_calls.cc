@@ -98,8 +98,7 @@ PublishedCalls::PublishedCalls(const GroupContext& context) : slot_(take_slot(co
 
 PublishedCalls::~PublishedCalls() {
   const std::lock_guard lock(slots_mutex());
-  if (slot_ == nullptr || maker != getpid())
-    return;  // a forked child leaves its parent's slot alone
+  if (slot_ == nullptr || maker != getpid()) return;  // a forked child leaves its parent's alone
   publish(0, nullptr, nullptr);
   slot_->group.store(0);
 }

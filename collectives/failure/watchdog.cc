@@ -109,8 +109,7 @@ void Watchdog::check_groups() {
       });
       continue;
     }
-    // The groups as of now, as in on_failure(): another rank may end the call while this one
-    // agrees.
+    // The groups as of now, as in on_failure(): another rank may end the call meanwhile.
     start_thread([this, all = groups(), group, late = *late] {
       break_groups(all, group->agree_on_timeout(late));
     });

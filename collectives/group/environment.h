@@ -26,8 +26,7 @@ struct StoreAddress {
   std::string host;
   std::uint16_t port = 0;
   bool agent = false;  ///< served by the launcher; else rank 0 has to serve it
-  int restarts =
-      0;  ///< how often the ranks were restarted; the launcher's store may have outlived that
+  int restarts = 0;    ///< of the ranks; the launcher's store may have outlived them
 };
 
 /// Reads MASTER_ADDR, MASTER_PORT, TORCHELASTIC_USE_AGENT_STORE and TORCHELASTIC_RESTART_COUNT.

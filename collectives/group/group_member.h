@@ -37,7 +37,7 @@ struct GroupMember {
               std::shared_ptr<FailureBroadcast> broadcast = nullptr,
               std::unique_ptr<Backend> connected = nullptr);
 
-  /// For ranks that are connected already and are all in this process.
+  /// For ranks that are connected already, all in this process.
   GroupMember(GroupContext group, std::string chosen_backend, std::unique_ptr<Backend> connected);
 
   /// Whether this process is a fork of the one that joined.
@@ -57,8 +57,8 @@ struct GroupMember {
   /// Breaks the group, with `why` as the reason, and ends the calls under way.
   void abort(const std::string& why);
 
-  /// The same with "rank N WHY" as the reason, which other ranks read in the store if their calls
-  /// fail by it.
+  /// The same with "rank N WHY" as the reason, which ranks whose calls fail by it read in the
+  /// store.
   void give_up(const std::string& why);
 
   /// Waits for the other ranks in the background, then closes the connections. After a failure, or

@@ -6,7 +6,7 @@
 
 namespace ddp::internal {
 
-/// Allocates zeros, aligned for vector instructions, that no other process reaches. Throws
+/// Allocates zeros, aligned for vector instructions, private to this process. Throws
 /// std::bad_alloc.
 std::shared_ptr<void> allocate_on_host(std::size_t bytes);
 

@@ -53,8 +53,7 @@ std::string address_on_the_way_to(const std::string& other) {
 
 /// Returns the address of the interface of this host's default route.
 std::string address_of_host() {
-  const std::string address =
-      address_on_the_way_to("192.0.2.1");  // an address of no host (RFC 5737)
+  const std::string address = address_on_the_way_to("192.0.2.1");  // no host has it (RFC 5737)
   return address.empty() ? "127.0.0.1" : address;
 }
 

@@ -22,8 +22,7 @@ void check_timeout(std::chrono::milliseconds timeout) {
               "ddp: the timeout must be more than 0, not " + internal::name_time(timeout));
 }
 
-/// Keeps a member in a process that fork() has made: its threads are not there, and its connections
-/// are the parent's.
+/// Keeps a member in a forked process: it has no threads here, and the parent's connections.
 void keep(std::unique_ptr<internal::GroupMember> of_parent) {
   static auto* const all = new std::vector<std::unique_ptr<internal::GroupMember>>;
   all->push_back(std::move(of_parent));

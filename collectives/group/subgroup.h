@@ -18,8 +18,7 @@ namespace ddp::internal {
 /// the same rank, no such rank) or mismatch, which breaks the group.
 std::vector<int> check_members(GroupMember& group, std::span<const int> ranks);
 
-/// Returns the ranks that pass the same color, sorted by key, then rank; none if `color` is below
-/// 0.
+/// Returns the ranks that pass the same color, by key, then rank; none if `color` is below 0.
 std::vector<int> members_by_color(GroupMember& group, int color, int key);
 
 /// Returns the ranks that run on this rank's machine, in ascending order.

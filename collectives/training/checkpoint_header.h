@@ -30,8 +30,7 @@ struct CheckpointPart {
 struct CheckpointHeader {
   bool first_format = false;  ///< of ddp 0.1.0, which is only read; else safetensors
   std::uint64_t size = 0;     ///< bytes in the file
-  std::optional<std::uint64_t> checksum =
-      {};  ///< see CheckpointSum; empty in other programs' files
+  std::optional<std::uint64_t> checksum = {};  ///< see CheckpointSum; only in files of ddp
   std::uint64_t version = 0;
   std::uint64_t generation = 0;            ///< when the writing group was formed; 0: unknown
   std::vector<CheckpointPart> parts = {};  ///< their elements lie side by side, in any order

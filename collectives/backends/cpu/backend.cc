@@ -33,9 +33,8 @@ namespace ddp::internal {
 namespace {
 
 /// Prints an error that this rank learns only when it leaves, in the call of this number. It sent
-/// in a call without waiting for the others; now it learns that they made another call, or had
-/// left, and it has no call left that could throw that. (If others still make calls when it leaves,
-/// that is their error.)
+/// in a call without a wait for the others, which made another call or had left. It has no call
+/// left that could throw that. (If others still make calls when it leaves, that is their error.)
 void print_late_mismatch(const Error& error, std::uint64_t number) {
   const std::string end = name(Operation::leave);
   const std::string own_end = describe({.number = number, .operation = Operation::leave});
@@ -199,8 +198,7 @@ void CpuBackend::fail_collectives(const Error& error) noexcept {
   if (mesh_) mesh_->abort();
 }
 
-/// Prints the loss of a rank that had not taken this rank's data: this rank did not wait for it,
-/// and leaves now.
+/// Prints the loss of a rank that had not taken the data of this rank, which leaves now.
 void CpuBackend::print_untaken() {
   const auto error = failure();
   if (!error || error->kind() != ErrorKind::peer_lost) return;
@@ -218,8 +216,7 @@ std::optional<Error> CpuBackend::failure() {
 void CpuBackend::perform(const Task& task) {
   const auto error = has_failed_ ? failure() : std::nullopt;  // seldom: no lock before each call
   if (error) throw Error(*error);
-  // A barrier: otherwise the end of our connections could overtake data that another rank waits
-  // for.
+  // A barrier: else the end of our connections could overtake data that another rank awaits.
   if (task.operation == Operation::leave && !collectives_) return messages_->wait_for_others();
   run_collective(task, collective_call(context_, task, ++calls_));
 }

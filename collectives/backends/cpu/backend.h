@@ -8,13 +8,12 @@
 
 namespace ddp::internal {
 
-/// Makes backend cpu. Returns when every rank has joined and the ranks that can share memory do.
-/// Throws ddp::Error.
+/// Makes backend cpu. Returns when all ranks have joined and those that can share memory do. Throws
+/// ddp::Error.
 std::unique_ptr<Backend> make_cpu_backend(GroupContext context);
 
 /// The same, but the first collective call connects the ranks, and a message connects its two. For
-/// a group that may make no collective call: n * n connections are many. Returns when every rank
-/// has joined.
+/// groups that may make no collective call: n * n connections are many. Returns when all joined.
 std::unique_ptr<Backend> make_lazy_cpu_backend(GroupContext context);
 
 }  // namespace ddp::internal

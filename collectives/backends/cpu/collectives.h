@@ -63,8 +63,7 @@ class CpuCollectives {
   void reduce_scatter_little(const CpuPart& part, const Call& call, const Task& sums,
                              const std::vector<Share>& shares);
 
-  /// Compares a call that continues in parts, among the ranks of `part` alone, as run() does first.
-  /// Throws as run().
+  /// Compares a call that continues in parts, as run() does, in `part` alone. Throws as run().
   void agree(const CpuPart& part, const Call& call);
   /// The same among all ranks. If counts may differ, a call does not say them: also compares the
   /// elements that each rank sends each other, `sends` and `expects` by rank.

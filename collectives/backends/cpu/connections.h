@@ -130,8 +130,7 @@ class RecvConnection : public std::enable_shared_from_this<RecvConnection> {
   bool read_ring();
   /// Returns the next frame in the ring if everything before it is read.
   std::optional<Frame> peek_ring();
-  /// Reads that frame, with its data to `data`, which may still be coming; false if it does not
-  /// come.
+  /// Reads that frame, with its data to `data`, which may still be coming; false if it does not.
   bool take_peeked(const Frame& frame, char* data);
 
   /// While `awake`, read_ring() is called often. Else this end reads what is there in the

@@ -102,8 +102,7 @@ void CpuListeners::meet(Known known) {
   }
 }
 
-/// Returns null if there is no descriptor or thread for it; then this rank does not notice rank 0's
-/// end.
+/// Returns null if there is no descriptor or thread: then rank 0's end goes unnoticed here.
 std::unique_ptr<HangupWatch> CpuListeners::watch_rank_0(Known known) {
   read({0});
   const auto tell = [this, known](int error) {

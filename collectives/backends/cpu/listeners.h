@@ -19,12 +19,13 @@
 
 namespace ddp::internal {
 
-/// Where the ranks of a group accept connections. A rank publishes its own listener through the
-/// store, and reads there those of the few ranks that it connects to first. Through these
-/// connections it learns the others, so the store's work for a rank does not grow with the group.
+/// The listeners of a group's ranks, where they accept connections. A rank publishes its own
+/// through the store, and reads there those of the few ranks that it connects to first. Through
+/// these connections it learns the others, so the store's work for a rank does not grow with the
+/// group.
 class CpuListeners {
  public:
-  /// What a rank knows of the others once all have joined. With `all` the store then gives each
+  /// The listeners that a rank knows once all have joined. With `all` the store then gives each
   /// rank all listeners at once, for a group that may never connect all of its ranks.
   enum class Known { few, all };
 
@@ -46,8 +47,7 @@ class CpuListeners {
   /// memory, and do not try. Thread: any.
   bool may_share_memory(int rank) const;
 
-  /// A Listener in few bytes, as ranks send it each other. Sent as it lies in memory, so it has no
-  /// padding.
+  /// A Listener in few bytes, as ranks exchange it. Sent as it lies in memory, so without padding.
   struct Packed {
     std::array<unsigned char, 16> address = {};  ///< IPv6, or IPv4 mapped to IPv6
     std::uint64_t token = 0;

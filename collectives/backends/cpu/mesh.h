@@ -100,8 +100,7 @@ class CpuMesh {
   /// Adds a connection on which `from` sends. Thread: any.
   void accept(int from, ddprun::Fd socket);
 
-  /// Shuts down every connection: move() throws here, and on ranks that wait for this one. Thread:
-  /// any.
+  /// Shuts down every connection: move() throws here, and on ranks that wait for it. Thread: any.
   void abort() noexcept;
 
  private:

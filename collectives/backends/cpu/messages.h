@@ -46,8 +46,7 @@ namespace ddp::internal {
 class CpuMessages {
  public:
   /// Accepts connections at this rank's listener. `on_failure` is called once, in any thread, with
-  /// the first failure that is detected here. `on_calls` gets the connections for
-  /// CpuMesh::accept().
+  /// the first failure detected here. `on_calls` gets the connections for CpuMesh::accept().
   CpuMessages(GroupContext& context, CpuListeners& listeners,
               std::function<void(const Error& error)> on_failure,
               std::function<void(int from, ddprun::Fd socket)> on_calls);
@@ -57,8 +56,7 @@ class CpuMessages {
   /// Fails the messages that are not complete.
   ~CpuMessages();
 
-  /// Moves messages with other ranks of this node through these rings from now on, once both ranks
-  /// have them.
+  /// Moves messages within the node through these rings from now on, once both ranks have them.
   void use_rings(ShmRings rings);
 
   /// Moves what is in the rings until the call is complete, or nothing has come for a while; from

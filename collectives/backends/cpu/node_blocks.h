@@ -8,8 +8,8 @@
 
 namespace ddp::internal {
 
-/// Where the blocks of one node's ranks lie in a buffer that holds one block of every rank of the
-/// group. Packed blocks lie side by side, in the order of places. Pure.
+/// The places of one node's blocks in a buffer that holds one block of every rank of the group.
+/// Packed blocks lie side by side, in the order of places. Pure.
 class NodeBlocks {
  public:
   /// `ranks` are the node's.

@@ -70,8 +70,7 @@ void NodeCollectives::barrier(const Call& call) {
   own_.run({}, call);
 }
 
-/// Broadcasts within the root's node, then from its first rank to the other first ranks, then on
-/// their nodes.
+/// Broadcasts within the root's node, then to the other nodes' first ranks, then on their nodes.
 void NodeCollectives::broadcast(const Task& task, const Call& call) {
   const int root = own_.nodes().node_of(task.root);
   const std::size_t bytes = task.count * size_of(task.type);
@@ -122,7 +121,7 @@ bool NodeCollectives::gets_result(const Task& task, int node) const {
   return task.operation == Operation::all_reduce || node == own_.nodes().node_of(task.root);
 }
 
-/// Where this rank writes the result on a node that gets it.
+/// Returns the memory for the result on a node that gets it.
 char* NodeCollectives::result_of(const Task& task) {
   if (task.operation == Operation::all_reduce || context_.rank == task.root) {
     return static_cast<char*>(task.out);

@@ -11,8 +11,7 @@
 namespace ddp::internal {
 namespace {
 
-/// A sender's credit for short messages that were not received yet, in bytes, and the cost of each
-/// besides its data.
+/// The credit for short messages not yet received, in bytes; the cost of each besides its data.
 constexpr std::size_t kCredit = 4 << 20;
 constexpr std::size_t kCost = 64;
 

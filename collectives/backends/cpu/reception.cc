@@ -11,7 +11,7 @@ namespace {
 using boost::asio::ip::tcp;
 using boost::system::error_code;
 
-/// How many unidentified connections are kept, besides three for every rank. Ranks identify
+/// How many unidentified connections to keep, besides three for every rank. Ranks identify
 /// themselves at once.
 constexpr std::size_t kMaxUnidentified = 64;
 

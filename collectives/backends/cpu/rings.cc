@@ -14,7 +14,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// For so long after a thread has looked at the rings, other ranks do not wake this one.
+/// How long other ranks do not wake this one after a thread has looked at the rings.
 constexpr auto kIdle = std::chrono::microseconds(300);
 constexpr int kLooksPerYield = 64;
 /// A look uses many of the processor's units. If another rank's thread was on the same core, a long

@@ -34,12 +34,11 @@ class CpuRings {
   void add(int rank, CpuPeer& peer, const std::shared_ptr<RecvConnection>& connection);
   bool has(int rank) { return link(rank).from != nullptr; }
 
-  /// The rank reads a ring of ours (offer), or continues in its own (turn). False if that cannot
-  /// be.
+  /// The rank reads a ring of ours; below, it continues in its own. False if that cannot be.
   bool on_offer(int rank);
   bool on_turn(int rank);
 
-  /// Returns the rank's connection if its ring is looked at often and there are CPUs enough to wait
+  /// Returns the rank's connection if its ring is looked at often and there are enough CPUs to wait
   /// for it; else null.
   RecvConnection* fast_lane_of(int rank);
 

@@ -51,8 +51,7 @@ std::optional<ShmArena> map_memory(const CpuMesh& mesh, ddprun::Fd memory, const
   return ShmArena::map(std::move(memory), size, nodes.place_of(mesh.rank()));
 }
 
-/// Writes the CPUs that this rank may use, and their node; no CPUs if the kernel knows more than
-/// there is room for.
+/// Writes the CPUs that this rank may use and their node; none if the kernel knows too many.
 void write_cpus(ShmMember& member) {
   cpu_set_t allowed;
   if (::sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return;
@@ -91,8 +90,7 @@ bool is_watching(ShmCollectives& shared, CpuMesh& mesh, const std::vector<int>& 
   }
 }
 
-/// Maps memory for the node. Memory for the whole group takes no more, and the node is not known
-/// yet.
+/// Maps memory for the node. That for the whole group takes no more; the node is not known yet.
 std::optional<ShmArena> map_with_node(CpuListeners& listeners, const CpuMesh& mesh,
                                       CpuCollectives& whole, Nodes& nodes) {
   ddprun::Fd own = ShmArena::create(std::min(mesh.size(), ShmCollectives::kMostRanks));
@@ -112,8 +110,7 @@ std::optional<ShmArena> map_with_node(CpuListeners& listeners, const CpuMesh& me
 
 }  // namespace
 
-/// If a step fails on one rank, all know it before the next. Ranks that are alone take part, unless
-/// all are.
+/// If a step fails on one rank, all know it before the next. Lone ranks take part, unless all are.
 SharedMemory share_memory(const GroupContext& context, CpuListeners& listeners, CpuMesh& mesh,
                           CpuCollectives& whole) {
   SharedMemory shared;

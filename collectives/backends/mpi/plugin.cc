@@ -107,8 +107,7 @@ class Group : public MpiGroup {
   MPI_Comm negative_tags_;
 };
 
-/// MPI_Finalize calls this first, as the callback of an attribute of MPI_COMM_SELF (MPI 3.1,
-/// 8.7.1).
+/// MPI_Finalize calls this first: a callback of MPI_COMM_SELF's attribute (MPI 3.1, 8.7.1).
 int call_before_end(MPI_Comm /*self*/, int /*key*/, void* before_end, void* /*state*/) {
   (*reinterpret_cast<void (**)()>(before_end))();
   return MPI_SUCCESS;

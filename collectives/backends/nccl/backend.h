@@ -25,10 +25,9 @@ void require_nccl();
 void check_nccl_options(const NcclOptions& options);
 
 /// Makes the backend for buffers on a device; `host` does tasks with buffers in host memory. NCCL
-/// connects the ranks at once on the context's device. If the context has none, the first call with
-/// buffers on a device connects them, on the device of the buffers, or else on choose_device().
-/// Then init_process_group() does not touch a GPU, and a group that moves nothing there uses none
-/// of its memory.
+/// connects the ranks at once on the context's device. If that is empty, the first call with
+/// buffers on a device connects them, on the buffers' device, or else on choose_device(). Then
+/// init_process_group() touches no GPU, and a group that moves nothing there uses no GPU memory.
 std::unique_ptr<Backend> make_nccl_backend(GroupContext context, std::unique_ptr<Backend> host);
 
 /// The same for ranks that are all in this process, one for each of the `devices`: without a host

@@ -145,8 +145,7 @@ class NcclCommunicator : public std::enable_shared_from_this<NcclCommunicator> {
   CudaDevice device_;
   CUstream stream_ = nullptr;
   DeviceEvents events_;
-  std::mutex
-      handle_mutex_;  // held by every use of handle_, and taken first: NCCL may block with it
+  std::mutex handle_mutex_;  // protects handle_, and is taken first: NCCL may block with it
   ncclComm_t handle_ = nullptr;
   bool is_closing_ = false;
   std::shared_future<void> aborted_;  // ends with the abort; none: there was no abort

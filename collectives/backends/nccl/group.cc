@@ -64,8 +64,7 @@ class GroupMembers {
   std::vector<ncclComm_t> all_;
 };
 
-/// Aborts in a group: then NCCL tells the kernels of all its communicators to end before it frees
-/// any.
+/// Aborts in a group: NCCL then tells the kernels of all communicators to end before it frees any.
 void abort_all(const std::vector<PendingAbort>& all) {
   if (all.empty()) return;
   GroupMembers::of_process().wait_until_none_has(all);

@@ -52,10 +52,9 @@ class NcclCall {
   std::atomic<bool> succeeded_ = false;
 };
 
-/// Polls NCCL for errors while the communicator has calls, in a thread of its own. A program that
+/// Polls NCCL for errors in a thread of its own while the communicator has calls. A program that
 /// synchronizes with its stream calls nothing here, and would wait forever for a kernel whose peer
-/// is gone. So this thread fails the communicator, which aborts the kernel and lets streams
-/// continue.
+/// is gone. So this thread fails the communicator, which aborts the kernel: streams continue.
 class NcclWatch {
  public:
   explicit NcclWatch(std::shared_ptr<NcclCommunicator> communicator);

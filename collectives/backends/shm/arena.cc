@@ -53,8 +53,7 @@ std::size_t available_memory() {
 }
 
 bool take_memory(const ddprun::Fd& memory, off_t begin, std::size_t bytes) {
-  constexpr std::size_t kStep = std::size_t{1}
-                                << 20;  // after a signal the kernel begins a step again
+  constexpr std::size_t kStep = std::size_t{1} << 20;  // after a signal the kernel repeats a step
   constexpr std::size_t kCheck = std::size_t{256} << 20;
   for (std::size_t at = 0; at < bytes; at += kStep) {
     // Checked repeatedly: the other ranks take theirs at the same time.

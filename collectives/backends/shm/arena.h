@@ -20,8 +20,7 @@ bool may_file_be(std::size_t bytes);
 std::size_t page_size();
 std::size_t round_up(std::size_t bytes, std::size_t to);
 
-/// The memory and swap that this host has left, as /proc/meminfo estimates it; if unknown, the
-/// greatest number.
+/// The memory and swap that this host has left, as /proc/meminfo estimates it; else the maximum.
 std::size_t available_memory();
 
 /// Takes pages for a part of the memory. Returns false if there are none, or fewer left than that:
@@ -59,7 +58,7 @@ class ShmArena {
   /// Whether there is a CPU for every rank, among those that any of them may use.
   bool has_cpu_for_each() const;
 
-  /// Where the ring from one member to another begins.
+  /// The position of the ring from one member to another.
   std::size_t ring_at(int from, int to) const;
 
  private:

@@ -17,8 +17,7 @@ namespace {
 /// Up to this size every rank combines all data itself, in one round, instead of a share in two.
 constexpr std::size_t kWhole = std::size_t{8} << 10;
 
-/// The same for the root of a reduce if ranks share CPUs: then rounds, in which all have to run,
-/// take longer.
+/// The same for the root of a reduce if ranks share CPUs: then rounds of all ranks take longer.
 constexpr std::size_t kWholeOfRoot = std::size_t{64} << 10;
 
 /// The part of a long reduction that each rank shows: half of it is the next piece of the data,
@@ -295,8 +294,7 @@ ShmCollectives::Pieces ShmCollectives::pieces_of(const Task& task, bool apart) c
 
 /// The total bytes that ranks show in a round, if a stream has `bytes`.
 std::size_t ShmCollectives::extent(const Pieces& pieces, std::size_t bytes) const {
-  if (pieces.begin > 0)
-    return kShmPiece;  // a rank does not know the others' counts before it compares them
+  if (pieces.begin > 0) return kShmPiece;  // the others' counts are unknown until compared
   return pieces.apart ? pieces.length * static_cast<std::size_t>(context_.size) : bytes;
 }
 
@@ -394,7 +392,7 @@ void ShmCollectives::reduce_in_shares(const Task& task, const Call& call) {
   end_results(total);
 }
 
-/// Where a rank's share begins in a piece of `count` elements.
+/// The first element of a rank's share in a piece of `count` elements.
 std::size_t ShmCollectives::share_begin(std::size_t count, int rank) const {
   return count * static_cast<std::size_t>(rank) / static_cast<std::size_t>(context_.size);
 }

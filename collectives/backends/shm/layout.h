@@ -117,9 +117,8 @@ struct ShmRingMemory {
   alignas(128) std::atomic<std::uint64_t> read;
   alignas(128) std::atomic<std::uint32_t> reader_sleeps;
   alignas(128) std::atomic<std::uint32_t> writer_sleeps;
-  alignas(
-      128) std::atomic<std::uint32_t> has_given_up;  // set by the writer: data elsewhere may change
-  alignas(4096) std::array<char, kShmRing> data;     // zero at first: memory from the kernel is
+  alignas(128) std::atomic<std::uint32_t> has_given_up;  // the writer: data elsewhere may change
+  alignas(4096) std::array<char, kShmRing> data;         // zero at first: memory from the kernel is
 };
 
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);

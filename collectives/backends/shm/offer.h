@@ -10,10 +10,9 @@ namespace ddp::internal {
 /// The network namespace of this thread, as a number. 0: not known.
 std::uint64_t network_namespace();
 
-/// A process's memory that other processes of its user may map: the place of its memfd among the
-/// process's open files. The kernel lets a process open it there only if that may trace this one
-/// (proc(5)). So there is no socket that anybody could reach. Sent as it lies in memory: it has no
-/// padding.
+/// A process's memory that others of its user may map: the memfd's place among the process's open
+/// files. The kernel lets only processes that may trace this one open it there (proc(5)), so there
+/// is no socket that anybody could reach. Sent as it lies in memory, without padding.
 struct ShmOffer {
   std::int32_t process = 0;  ///< its number in its PID namespace; 0: there is no memory
   std::int32_t descriptor = -1;

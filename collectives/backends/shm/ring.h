@@ -52,7 +52,7 @@ class ShmRing {
   /// then the ring is as before, and both may have been written to.
   bool read_all(std::span<char> first, std::span<char> second);
 
-  /// Copies the next bytes without taking them; false if there are fewer, or they are not
+  /// Copies the next bytes without taking them; false if there are fewer or they are not
   /// contiguous.
   bool peek(std::span<char> bytes);
 

@@ -35,8 +35,7 @@ struct ShmMismatch : std::exception {
 
 /// Rounds in shared memory: in each, every rank shows all others a call and up to kShmPiece bytes.
 /// A rank waits for the ranks whose data it needs, and for all others when it is kShmAhead rounds
-/// ahead of them. So one slot per round, kShmSlots in total, is enough. layout.h has the order of
-/// the accesses.
+/// ahead. So kShmSlots slots, one a round, are enough. layout.h has the order of the accesses.
 ///
 /// The calls of a round must be equal. A rank compares another's call before it reads that one's
 /// data. If it needs no wait, it compares in its next exchange(), at most kShmAhead rounds later.
@@ -54,7 +53,8 @@ class ShmRounds {
   ShmRounds(const ShmRounds&) = delete;
   ShmRounds& operator=(const ShmRounds&) = delete;
 
-  /// Where this rank writes its data of the next round, `bytes` in total. Throws as exchange().
+  /// Returns the memory for this rank's data of the next round, `bytes` in total. Throws as
+  /// exchange().
   char* out(std::size_t bytes) {
     bytes > kShmShort ? catch_up(round_) : make_room();
     shown_bytes_ = std::min(bytes, kShmShort);
@@ -109,8 +109,7 @@ class ShmRounds {
   /// Its data, `bytes` in total, as it said to out().
   const char* data_of(int rank, std::size_t bytes) const { return place(rank, round_, bytes); }
 
-  /// For use after a failure: what another rank has shown in one of the last rounds; null: nothing
-  /// yet.
+  /// What another rank has shown in one of the last rounds, after a failure; null: nothing yet.
   const Call* call_of(int rank, std::uint64_t round) const {
     return has_shown(rank, round) ? &slot(rank, round).call : nullptr;
   }
@@ -156,8 +155,7 @@ class ShmRounds {
   void wait_for(int rank, std::uint64_t round) {
     if (!has_shown(rank, round) && !spin_for(rank, round)) sleep_for(rank, round);
   }
-  /// Waits until another has shown this round, and compares those of its calls that were not
-  /// compared.
+  /// Waits until another has shown this round, and compares all of its uncompared calls.
   void meet(int other) {
     for (std::uint64_t round = compared_ + 1; round < round_; ++round) {
       if (!is_alike(other, round)) meet(other, round);

@@ -28,7 +28,7 @@ class ShmZeroCopy {
  public:
   ShmZeroCopy(const ShmHeap& heap, ShmRounds& rounds, int rank, int size);
 
-  /// Where this rank has a task's data: `in`, and `out` if others write it.
+  /// The places of this rank's data of a task: `in`, and `out` if others write it.
   struct Places {
     ShmPlace in;
     ShmPlace out;

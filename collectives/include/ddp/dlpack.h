@@ -98,7 +98,7 @@ bool is_dlpack_on_device(const T& tensor) {
                 ": ddp takes those of CPU and CUDA");
 }
 
-/// What a managed tensor of to_dlpack() owns.
+/// The memory behind a managed tensor of to_dlpack().
 template <class Managed>
 struct DlpackVector {
   Managed managed;

@@ -130,8 +130,7 @@ class DDP_EXPORT ProcessGroup {
   [[nodiscard]] Work ireduce(ConstBuffer in, Buffer out, int root, ReduceOp op = ReduceOp::sum);
   [[nodiscard]] Work ireduce(Buffer data, int root, ReduceOp op = ReduceOp::sum);
 
-  /// Combines all ranks' `in`, element by element, in `out` on every rank; the same bits on every
-  /// rank.
+  /// Combines all ranks' `in`, element by element, in `out` on every rank, to the same bits.
   void all_reduce(ConstBuffer in, Buffer out, ReduceOp op = ReduceOp::sum);
   void all_reduce(Buffer data, ReduceOp op = ReduceOp::sum);
   /// Returns the combination of all ranks' `value`.
@@ -193,8 +192,7 @@ class DDP_EXPORT ProcessGroup {
                                        ReduceOp op = ReduceOp::sum);
 
   /// Exchanges blocks: block r of `out` on rank q is block q of `in` on rank r. The _v form sends
-  /// `send_counts` elements to each rank and receives `recv_counts` from each; in place only if the
-  /// two are equal.
+  /// `send_counts` elements and receives `recv_counts` from each; in place only if they are equal.
   void all_to_all(ConstBuffer in, Buffer out);
   void all_to_all_v(ConstBuffer in, Counts send_counts, Buffer out, Counts recv_counts);
   [[nodiscard]] Work iall_to_all(ConstBuffer in, Buffer out);

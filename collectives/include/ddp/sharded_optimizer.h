@@ -53,8 +53,8 @@ class DDP_EXPORT ShardedOptimizer {
   ShardedOptimizer& operator=(const ShardedOptimizer&) = delete;
   ~ShardedOptimizer();
 
-  /// For the backward pass. After its finish() only this rank's share of the gradients is averaged,
-  /// the rest is unspecified.
+  /// The model of the backward pass. Its finish() averages only this rank's share of the gradients;
+  /// the rest is unspecified then.
   DistributedDataParallel& model() noexcept;
 
   /// The number of elements that this rank updates. All ranks together update all elements; one

@@ -40,7 +40,7 @@ class DDP_EXPORT Work {
   void wait() const;
 
   /// Blocks until this rank's part is done, also with buffers on a device. Errors: those of the
-  /// call; timed_out after `timeout`: the call goes on, and the group is not broken.
+  /// call; timed_out after `timeout`: the call continues, and the group is not broken.
   void wait(std::chrono::milliseconds timeout) const;
 
   /// Calls `next` when this rank's part is done, also with buffers on a device (a captured call: at
