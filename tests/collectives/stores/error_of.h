@@ -6,7 +6,7 @@
 
 namespace ddprun::tests {
 
-/// The message that `call` throws, or a test failure if it throws nothing.
+/// Returns the error that `call` throws; the test fails if it throws nothing.
 template <class F>
 ddp::Error error_of(const F& call) {
   try {

@@ -26,7 +26,7 @@ ddp::Error refusal(const std::string& path, const ddp::FileStoreOptions& options
   return error_of([&] { FileStore(path, options); });
 }
 
-/// Another process that opens the store, does `work` and is killed.
+/// In another process: opens the store, does `work` and is killed.
 template <class F>
 void die_with(const std::string& path, F work) {
   const pid_t child = ::fork();
@@ -42,13 +42,13 @@ void die_with(const std::string& path, F work) {
 
 }  // namespace
 
-TEST_CASE("the last process to leave a file store removes it, and not before") {
+TEST_CASE("only the last process to leave a file store removes it") {
   const Folder folder;
   const std::string path = folder.path / "store";
   std::optional<FileStore> first;
   first.emplace(path, ddp::FileStoreOptions{.world_size = 2});
   first->set("k", "of the first");
-  first.reset();  // may be done before the second comes
+  first.reset();  // possible before the second process comes
   {
     FileStore second(path, {.world_size = 2});
     CHECK(second.get("k") == "of the first");
@@ -79,13 +79,13 @@ TEST_CASE("a file that world_size processes have opened already is refused") {
   CHECK(contains(error.what(), "2 processes opened it before, of world_size 2"));
 }
 
-TEST_CASE("a process killed while it wrote costs the others nothing") {
+TEST_CASE("a process killed while it writes costs the others nothing") {
   const Folder folder;
   const std::string path = folder.path / "store";
   FileStore alive(path, {.world_size = 2, .timeout = 20s});
   die_with(path, [&](FileStore& store) {
     store.set("k", "whole");
-    // The start of an entry, longer than what is written after it.
+    // The start of an entry that announces more bytes than follow.
     const std::string begun = std::string("S\x02\0\0\0\x64\0\0\0/k", 11) + std::string(60, 'y');
     std::ofstream(path, std::ios::app | std::ios::binary) << begun;
   });
@@ -93,10 +93,10 @@ TEST_CASE("a process killed while it wrote costs the others nothing") {
   alive.set("after", "v");
   CHECK(alive.get("after") == "v");
   alive.add("n", 3);
-  CHECK(FileStore(path).get("n") == "3");  // what was half written is gone from the file
+  CHECK(FileStore(path).get("n") == "3");  // the half-written entry is gone from the file
 }
 
-TEST_CASE("a file that is no store, or is damaged, is an error with the byte") {
+TEST_CASE("a damaged file, or one that is no store, is an error with the byte") {
   const Folder folder;
   const std::string path = folder.path / "store";
   std::ofstream(path) << "something else entirely";

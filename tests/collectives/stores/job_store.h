@@ -8,7 +8,7 @@
 
 namespace ddprun::tests {
 
-/// Of a rank: a connection of its own to the launcher's store.
+/// A rank's own connection to the launcher's store.
 inline std::shared_ptr<ddp::TcpStore> job_store() {
   return std::make_shared<ddp::TcpStore>(
       std::getenv("MASTER_ADDR"),

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One side of a conversation of two stores, of which the other is PyTorch's: store_peer
-// master|client PORT. tests/interop/stores.py is that other side. Exit code 0: all was as it has to
-// be.
+// One side of a conversation of two stores; tests/interop/stores.py is the other, PyTorch's side.
+// Usage: store_peer master|client PORT. Exit code 0: everything was as expected.
 
 #include <chrono>
 #include <cstdio>

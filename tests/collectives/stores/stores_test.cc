@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The behaviour of every store, whatever it is made of.
+// The behaviour of every kind of store.
 
 #include <chrono>
 #include <functional>
@@ -27,7 +27,7 @@ namespace {
 
 /// One store as two of its users see it.
 struct Stores {
-  std::shared_ptr<void> server;  ///< if it needs one
+  std::shared_ptr<void> server;  ///< empty if it needs none
   std::shared_ptr<ddp::Store> a;
   std::shared_ptr<ddp::Store> b;
 };
@@ -60,7 +60,7 @@ Stores prefixed(const Stores& plain) {
           std::make_shared<ddp::PrefixStore>("room", plain.b)};
 }
 
-/// Every kind of store, one a run of the test.
+/// Every kind of store, one in each run of the test.
 Stores each_store() {
   const auto make = GENERATE(
       as<std::function<Stores()>>(), hash_stores, clients_of_the_launcher, master_and_client,
@@ -105,7 +105,7 @@ TEST_CASE("every store: get and wait end when the keys are set, by any operation
   CHECK(many.get() == Keys{"two", "one"});
 }
 
-TEST_CASE("every store: a timeout names the missing keys, and loses nothing") {
+TEST_CASE("every store: a timeout names the missing keys, and the store stays usable") {
   const auto [server, a, b] = each_store();
   a->set("there", "1");
   for (const auto timeout : {0ms, 30ms}) {
@@ -125,7 +125,7 @@ TEST_CASE("every store: a timeout names the missing keys, and loses nothing") {
   CHECK(a->get("none") == "now");
 }
 
-TEST_CASE("every store: counters are decimal text and may be shared by many") {
+TEST_CASE("every store: counters are decimal text, and many clients may share them") {
   const auto [server, a, b] = each_store();
   CHECK(a->add("n", 5) == 5);
   CHECK(b->add("n", -7) == -2);
@@ -143,7 +143,7 @@ TEST_CASE("every store: counters are decimal text and may be shared by many") {
   CHECK(a->add("shared", 0) == 400);
 }
 
-TEST_CASE("every store: compare_set stores if the value is what was expected") {
+TEST_CASE("every store: compare_set stores if the value is the expected one") {
   const auto [server, a, b] = each_store();
   CHECK(a->compare_set("k", "x", "y") == "x");  // nothing stored
   CHECK_FALSE(b->check({"k"}));
@@ -153,7 +153,7 @@ TEST_CASE("every store: compare_set stores if the value is what was expected") {
   CHECK(a->get("k") == "two");
 }
 
-TEST_CASE("every store: of concurrent compare_sets one wins, and all return its value") {
+TEST_CASE("every store: one of concurrent compare_sets wins, and all return its value") {
   const auto [server, a, b] = each_store();
   std::vector<std::future<std::string>> outcomes;
   for (int i = 0; i < 8; ++i) {
@@ -185,7 +185,7 @@ TEST_CASE("every store: keys are checked, counted, appended to and deleted") {
   CHECK_NOTHROW(a->multi_set({}));
 }
 
-TEST_CASE("every store: one thread's wait holds up no other's call on the same store") {
+TEST_CASE("every store: a waiting thread does not delay other calls on the same store") {
   const auto [server, a, b] = each_store();
   std::vector<std::future<std::string>> waiting;
   for (int i = 0; i < 3; ++i) {
@@ -196,8 +196,7 @@ TEST_CASE("every store: one thread's wait holds up no other's call on the same s
   for (int i = 0; i < 3; ++i) CHECK(waiting[i].get() == std::to_string(i));
 }
 
-TEST_CASE(
-    "every store: keys, values and lists that are too large are refused, and nothing is lost") {
+TEST_CASE("every store: too large keys, values and lists are refused, and nothing is lost") {
   const auto [server, a, b] = each_store();
   const std::string long_key(8193, 'k');
   const std::string long_value((8 << 20) + 1, 'v');
@@ -222,7 +221,7 @@ TEST_CASE(
   CHECK_FALSE(b->check({"k"}));
 }
 
-TEST_CASE("every store: add to a value that is no number is an error, and the value stays") {
+TEST_CASE("every store: add to a value that is no number fails, and the value stays") {
   const auto [server, a, b] = each_store();
   a->set("k", "abc");
   CHECK_THROWS_AS(a->add("k", 1), ddp::Error);

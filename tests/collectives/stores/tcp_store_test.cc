@@ -39,7 +39,7 @@ TEST_CASE("a master with a world size waits until every store is made") {
   served->set("k", "v");
   CHECK(first.get()->get("k") == "v");
   CHECK(second.get()->get("k") == "v");
-  CHECK(served->num_keys() == 2);  // and the count
+  CHECK(served->num_keys() == 2);  // the key and the count
   CHECK(served->local_address() == "127.0.0.1");
   CHECK(served->port() == port);
 }
@@ -51,7 +51,7 @@ TEST_CASE("a master that times out reports how many stores were made") {
   CHECK(contains(error.what(), "1 of world_size 2 had connected within 50 ms"));
 }
 
-TEST_CASE("a store without a server is named with the system's error") {
+TEST_CASE("the error of a store without a server names it, with the system's error") {
   const std::uint16_t port = unused_port();
   const auto error = error_of([&] { TcpStore("127.0.0.1", port, {.timeout = 50ms}); });
   CHECK(error.kind() == ErrorKind::timed_out);
@@ -59,7 +59,7 @@ TEST_CASE("a store without a server is named with the system's error") {
   CHECK(contains(error.what(), "Connection refused"));
 }
 
-TEST_CASE("a thread that has no memory for its stack is an error that names that limit") {
+TEST_CASE("the error of a thread without memory for its stack names that limit") {
   if (!kNeedsLittleMemory) return;
   const auto ended = run_ranks(1, [] {
     static_cast<void>(limit_memory(1 << 20));
@@ -86,7 +86,7 @@ std::chrono::nanoseconds cpu_time(clockid_t clock) {
   return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
 }
 
-/// The processor time that the other threads take while this one takes 200 ms.
+/// The processor time that the other threads use while this one uses 200 ms.
 std::chrono::nanoseconds cpu_time_of_others() {
   const auto process = cpu_time(CLOCK_PROCESS_CPUTIME_ID);
   const auto thread = cpu_time(CLOCK_THREAD_CPUTIME_ID);
@@ -97,8 +97,7 @@ std::chrono::nanoseconds cpu_time_of_others() {
 
 }  // namespace
 
-TEST_CASE(
-    "a store that can accept no connection for want of descriptors waits, and does not spin") {
+TEST_CASE("a store without descriptors for connections waits, and does not spin") {
   TcpStore master("127.0.0.1", 0, {.is_master = true});
   boost::asio::io_context context;
   boost::asio::ip::tcp::socket socket(context, boost::asio::ip::tcp::v4());
@@ -107,7 +106,7 @@ TEST_CASE(
   const int next = dup(0);
   close(next);
   const rlimit none_left{static_cast<rlim_t>(next), usual.rlim_max};
-  // Between these no CHECK: the sanitizer of undefined behaviour needs descriptors.
+  // No CHECK between these: the sanitizer of undefined behaviour needs descriptors.
   const int taken_away = setrlimit(RLIMIT_NOFILE, &none_left);
   socket.connect({boost::asio::ip::address_v4::loopback(), master.port()});
   const auto taken = cpu_time_of_others();
@@ -126,7 +125,7 @@ TEST_CASE("wrong options of a TCP store are refused") {
   CHECK(error_of([] { TcpStore("no such host", 1); }).kind() == ErrorKind::usage);
 }
 
-TEST_CASE("a store whose server is gone is lost for good") {
+TEST_CASE("a store is lost for good when its server is gone") {
   auto master = std::make_unique<TcpStore>("127.0.0.1", 0, ddp::TcpStoreOptions{.is_master = true});
   TcpStore client("127.0.0.1", master->port(), {.timeout = 20s});
   auto waiting = std::async(std::launch::async, [&] {
