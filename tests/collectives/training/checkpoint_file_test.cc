@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is in the file of a checkpoint.
+// The contents of a checkpoint's file.
 #include <complex>
 #include <cstdint>
 #include <filesystem>
@@ -57,8 +57,7 @@ constexpr auto kSystem = ddp::ErrorKind::system;
 
 }  // namespace
 
-TEST_CASE(
-    "a damaged checkpoint is the same error on all ranks, which names the version that is left") {
+TEST_CASE("a damaged checkpoint fails alike on all ranks, and the error names the version left") {
   const CheckpointFolder folder;
   folder.expect(1, "save:8 save:9", "");
   const std::string whole = read_file(folder.file);
@@ -69,7 +68,7 @@ TEST_CASE(
     write_file(folder.file, bytes);
     const auto ended = folder.run(2, "load load");
     const std::string line = error_line(kSystem, name + what + left);
-    CHECK(ended[1].output == line + line);  // it has read nothing
+    CHECK(ended[1].output == line + line);  // this rank has read nothing
     CHECK(contains(ended[0].output, line));
   };
   const auto flipped = [&](std::size_t at) {
@@ -79,7 +78,7 @@ TEST_CASE(
   };
   const std::size_t elements = whole.size() - elements_of(9).size();
   const std::string wrong_sum = " is damaged: its checksum is wrong";
-  // Of a decimal digit, as a flipped 'f' would be no digit.
+  // In a decimal digit: a flipped 'f' would be no digit.
   const std::size_t sum = whole.find_first_of("0123456789", whole.find("xxh3:") + 5);
   for (const std::size_t at :
        {sum, whole.find("version\":\"9") + 10, elements, elements + 3000, whole.size() - 1}) {
@@ -91,7 +90,7 @@ TEST_CASE(
     INFO(text);
     expect(flipped(whole.find(text)), other);
   }
-  // The checksum before it may have these digits, too.
+  // These digits may also occur in the checksum before it.
   expect(flipped(whole.find("1000", whole.find("shape"))), other);
   expect("x" + whole, other);
   expect("", " is damaged: it ends in its first lines");
@@ -141,7 +140,7 @@ TEST_CASE("a safetensors file of another program is loaded as version 0") {
 
 TEST_CASE("a safetensors file whose elements end before they begin is refused") {
   const CheckpointFolder folder;
-  // The sizes add up to 0, modulo 2^64.
+  // The sizes add up to 0 modulo 2^64.
   const std::string head = R"({"part_0": {"dtype": "F64", "shape": [1], "data_offsets": [0, 8]},
                                "part_1": {"dtype": "F64", "shape": [2305843009213693951],
                                           "data_offsets": [8, 0]}})";

@@ -23,7 +23,7 @@ void save(ddp::ProcessGroup& group, ddp::Checkpoint& checkpoint, std::uint64_t v
   checkpoint.save(group, version, state.parts());
 }
 
-/// Changes the state at once.
+/// Changes the state as soon as the save has begun.
 ddp::Work begin_to_save(ddp::ProcessGroup& group, ddp::Checkpoint& checkpoint,
                         std::uint64_t version) {
   SavedState state;
@@ -95,11 +95,11 @@ void act_all(ddp::ProcessGroup& group, std::string path, const std::string& acti
       std::printf("error %d: %s\n", static_cast<int>(error.kind()), error.what());
     }
     std::fflush(stdout);
-    group.barrier();  // it is usable
+    group.barrier();  // the group is usable
   }
 }
 
-/// The elements of a part, as they are in memory.
+/// The elements of a part as in memory.
 std::string bytes_of(const ddp::ConstBuffer& part, std::size_t size) {
   return {static_cast<const char*>(part.data), part.count * size};
 }

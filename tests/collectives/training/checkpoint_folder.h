@@ -11,7 +11,7 @@
 
 namespace ddprun::tests {
 
-/// The parts of a checkpoint, whose every element depends on the version that was saved.
+/// The parts of a checkpoint. Every element depends on the saved version.
 struct SavedState {
   std::vector<float> weights = std::vector<float>(1000, -1);
   std::vector<double> momentum = std::vector<double>(300'001, -1);
@@ -28,7 +28,7 @@ struct SavedState {
   bool operator==(const SavedState&) const = default;
 };
 
-/// The elements of all parts of version `version`, as they are in memory.
+/// The elements of all parts of version `version`, as in memory.
 std::string elements_of(std::uint64_t version);
 
 /// A folder with a checkpoint.
@@ -39,8 +39,8 @@ struct CheckpointFolder : Folder {
   /// The other files in the folder.
   std::vector<std::string> others() const;
 
-  /// `actions`, separated by spaces, are done by each rank, one after the other, with `named` in
-  /// the folder, or else `file`; "%" in `named` is the rank:
+  /// Each rank does `actions`, which are separated by spaces, in order. The file is `named` in the
+  /// folder, or `file` if that is empty; "%" in `named` is the rank:
   ///
   ///     save:V    saves version V
   ///     begin:V   begins to save version V, and goes on
@@ -52,10 +52,10 @@ struct CheckpointFolder : Folder {
   ///     limit     files of rank 0 cannot become longer than its header from now on: an error
   ///     kill      the same, and it dies of it
   ///
-  /// An error is printed on one line, and the rank goes on with the next action.
+  /// Each rank prints an error on one line, and continues with the next action.
   std::vector<Ended> run(int size, const std::string& actions, const std::string& named = "") const;
 
-  /// Runs actions that do nothing unexpected; every rank's output is this.
+  /// Runs actions that do nothing unexpected; `output` is every rank's output.
   void expect(int size, const std::string& actions, const std::string& output,
               const std::string& named = "") const;
 };

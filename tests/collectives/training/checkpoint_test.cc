@@ -32,7 +32,7 @@ TEST_CASE("a saved checkpoint is loaded by any number of ranks") {
   folder.expect(2, "load", "loaded 2\n");
 }
 
-TEST_CASE("ranks load over any backend what was saved over it", "[mpi]") {
+TEST_CASE("ranks load a checkpoint over any backend that saved it", "[mpi]") {
   const CheckpointFolder folder;
   const std::string lines[] = {"nothing\n", "loaded 2\n"};
   constexpr std::size_t kRanks = 3;
@@ -57,7 +57,7 @@ TEST_CASE("ranks that find different files load the same one, the newest") {
   folder.expect(4, "load", "loaded 4\n", "%.ckpt");
 }
 
-TEST_CASE("a damaged checkpoint does not take the place of the one before") {
+TEST_CASE("a damaged checkpoint does not replace the previous one") {
   const CheckpointFolder folder;
   folder.expect(1, "save:1 save:2", "");
   fs::resize_file(folder.file, 1000);
@@ -81,8 +81,7 @@ TEST_CASE("a checkpoint that cannot be written fails on every rank and leaves th
                  "no/such.ckpt");
 }
 
-TEST_CASE(
-    "all ranks throw the error of a rank 0 that cannot name the file, or has no memory for it") {
+TEST_CASE("all ranks throw the error of a rank 0 that cannot name or hold the file") {
   const CheckpointFolder folder;
   fs::create_directory(folder.path / "gone");
   const auto ended = run_ranks(
@@ -124,7 +123,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a checkpoint whose name is a symbolic link is saved where that points to") {
+TEST_CASE("a checkpoint whose name is a symbolic link is saved at the link's target") {
   const CheckpointFolder folder;
   const fs::path there = folder.path / "there";
   fs::create_directory(there);
@@ -138,20 +137,19 @@ TEST_CASE("a checkpoint whose name is a symbolic link is saved where that points
   folder.expect(2, "load", "loaded 1\n");
 }
 
-TEST_CASE("a checkpoint is written while the training changes what it has") {
+TEST_CASE("a checkpoint is written while the training changes its state") {
   const int size = GENERATE(1, 2, 3, 4);
   const CheckpointFolder folder;
   folder.expect(size, "begin:1 end load begin:2 begin:3 load save:4 load begin:5 load",
                 "loaded 1\nloaded 3\nloaded 4\nloaded 5\n");
-  folder.expect(size, "begin:6", "");  // the process ends with it
+  folder.expect(size, "begin:6", "");  // the process waits for the file
   folder.expect(1, "load", "loaded 6\n");
   fs::rename(folder.previous, folder.file);
   folder.expect(1, "load", "loaded 5\n");
   CHECK(folder.others().empty());
 }
 
-TEST_CASE(
-    "a checkpoint that cannot be written in the background is an error of every rank's Work") {
+TEST_CASE("a failed write in the background is an error of every rank's Work") {
   const CheckpointFolder folder;
   const std::string words = error_line(ddp::ErrorKind::system,
                                        "rank 0: cannot write " + folder.file + ": File too large");
@@ -159,8 +157,7 @@ TEST_CASE(
   CHECK(folder.others().empty());
 }
 
-TEST_CASE(
-    "a checkpoint that was written in the background goes on in the group after one that failed") {
+TEST_CASE("a new group continues a background checkpoint after its group failed") {
   const CheckpointFolder folder;
   check_ranks(
       3,
@@ -189,14 +186,15 @@ TEST_CASE(
           }
           store->set("failed/" + std::to_string(rank), "");
         }
-        ddp::ProcessGroup two = join_at("two", 2);  // whose name in its store is that of the other
+        ddp::ProcessGroup two =
+            join_at("two", 2);  // its name in its store is that of the other group
         checkpoint.isave(two, 2, state.parts()).wait();
         check(checkpoint.load(two, state.parts()) == 2, "another version");
       },
       folder.file);
 }
 
-TEST_CASE("a rank that dies in the middle of writing leaves the old checkpoint") {
+TEST_CASE("a rank that dies while writing leaves the old checkpoint") {
   const CheckpointFolder folder;
   const auto ended = folder.run(2, "save:1 kill save:2");
   CHECK(ended[0].code == 128 + SIGXFSZ);
@@ -206,7 +204,7 @@ TEST_CASE("a rank that dies in the middle of writing leaves the old checkpoint")
   CHECK(folder.others().empty());
 }
 
-TEST_CASE("what a writer that was cut off still writes changes nothing in a newer checkpoint") {
+TEST_CASE("a writer that was cut off changes nothing in a newer checkpoint") {
   const CheckpointFolder folder;
   folder.run(1, "save:1 kill save:2");
   REQUIRE(folder.others().size() == 1);
@@ -217,7 +215,7 @@ TEST_CASE("what a writer that was cut off still writes changes nothing in a newe
   folder.expect(1, "load", "loaded 3\n");
 }
 
-TEST_CASE("a file that an older writer begins while a newer one saves goes away") {
+TEST_CASE("a file that an older writer begins while a newer one saves is removed") {
   const CheckpointFolder folder;
   folder.run(1, "save:1 kill save:2");
   REQUIRE(folder.others().size() == 1);
@@ -226,7 +224,7 @@ TEST_CASE("a file that an older writer begins while a newer one saves goes away"
       [](ddp::ProcessGroup& newer, const std::string& path, const std::string& older) {
         SavedState state;
         ddp::Checkpoint checkpoint(path);
-        // Again if the newer one was done before.
+        // Repeats if the newer writer was done before.
         for (std::uint64_t version = 3; version < 100; ++version) {
           const ddprun::Fd watch(inotify_init1(IN_CLOEXEC));
           inotify_add_watch(watch.get(), fs::path(path).parent_path().c_str(), IN_CREATE);
@@ -242,7 +240,7 @@ TEST_CASE("a file that an older writer begins while a newer one saves goes away"
       folder.file, folder.others().front());
 }
 
-TEST_CASE("a group cannot replace the checkpoint of a group that was formed later") {
+TEST_CASE("a group cannot replace the checkpoint of a group formed later") {
   const CheckpointFolder folder;
   check_ranks(
       1,
@@ -260,7 +258,7 @@ TEST_CASE("a group cannot replace the checkpoint of a group that was formed late
                 error.what());
         }
         check(ddp::Checkpoint(path).load(newer, state.parts()) == 2, "replaced");
-        // A process that has loaded a checkpoint goes on from it.
+        // A process that has loaded a checkpoint continues from it.
         ddp::Checkpoint continued(path);
         continued.load(older, state.parts());
         continued.save(older, 4, state.parts());
@@ -269,7 +267,7 @@ TEST_CASE("a group cannot replace the checkpoint of a group that was formed late
   CHECK(folder.others().empty());
 }
 
-TEST_CASE("parts that do not fit are named") {
+TEST_CASE("the error names parts that do not fit") {
   const CheckpointFolder folder;
   folder.expect(1, "save:1", "");
   folder.expect(

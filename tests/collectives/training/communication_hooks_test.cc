@@ -18,7 +18,7 @@ namespace {
 
 using Floats = std::vector<float>;
 
-/// A gradient that has more digits than 16 bits hold.
+/// A gradient with more digits than 16 bits hold.
 float gradient_element(int rank, std::size_t pass, std::size_t i) {
   return std::sin(static_cast<float>(1 + i * 3 + pass * 7) * static_cast<float>(rank + 1));
 }
@@ -33,7 +33,7 @@ void make_pass(DistributedDataParallel& model, int rank, std::size_t pass) {
   model.finish();
 }
 
-/// The average of gradients that were rounded, and is.
+/// The rounded average of rounded gradients.
 template <class Small>
 float rounded_average(int size, std::size_t pass, std::size_t i) {
   float sum = 0;
@@ -62,7 +62,7 @@ void check_compressed(ProcessGroup& group, const ddp::CommunicationHook& hook, f
   }
 }
 
-/// Gradients of rank 1 or more: sums of products of a number by row and one by column.
+/// Gradients of the matrix rank `rank`: sums of products of a number by row and one by column.
 float low_rank(std::size_t rank, int of, std::size_t row, std::size_t column) {
   float sum = 0;
   for (std::size_t r = 0; r < rank; ++r) {
@@ -76,8 +76,8 @@ float low_rank(std::size_t rank, int of, std::size_t row, std::size_t column) {
 constexpr std::size_t kRows = 24;
 constexpr std::size_t kColumns = 36;
 
-/// A matrix and a vector, averaged `passes` times. Returns how far the sum of the matrix's averages
-/// is from that of exact ones, and checks that the ranks have the same.
+/// Averages a matrix and a vector `passes` times. Returns how far the sum of the matrix's averages
+/// is from that of exact ones. Checks that all ranks have the same.
 double error_of_sum(ProcessGroup& group, std::size_t gradient_rank, std::size_t passes,
                     std::size_t start) {
   Floats matrix(kRows * kColumns);
@@ -134,7 +134,7 @@ TEST_CASE("gradients are sent as 16 bits") {
   });
 }
 
-TEST_CASE("a hook of the program averages each bucket, and ends in the same order") {
+TEST_CASE("a hook of the program averages each bucket, and the averages end in the same order") {
   const int size = GENERATE(1, 2, 3, 4);
   check_ranks(size, [](ProcessGroup& group) {
     std::vector<std::size_t> ended;
@@ -163,7 +163,7 @@ TEST_CASE("a hook of the program averages each bucket, and ends in the same orde
   });
 }
 
-TEST_CASE("a pass does not end without the bucket that its hook has refused") {
+TEST_CASE("a pass does not end without a bucket that its hook refused") {
   check_ranks(2, [](ProcessGroup& group) {
     Floats odd(7);
     DistributedDataParallel model(
@@ -174,7 +174,7 @@ TEST_CASE("a pass does not end without the bucket that its hook has refused") {
   });
 }
 
-TEST_CASE("PowerSGD compresses what becomes less than half as large by it, as PyTorch does") {
+TEST_CASE("PowerSGD compresses matrices that become less than half as large, as PyTorch does") {
   check_ranks(2, [](ProcessGroup& group) {
     const auto is_exact = [&](std::size_t rows, std::size_t columns) {
       Floats matrix(rows * columns);
@@ -195,7 +195,7 @@ TEST_CASE("PowerSGD compresses what becomes less than half as large by it, as Py
   });
 }
 
-TEST_CASE("PowerSGD finds a gradient of its rank, and what it leaves out comes later") {
+TEST_CASE("PowerSGD finds a gradient of its rank, and adds the rest in later passes") {
   const int size = GENERATE(1, 2, 3, 4);
   check_ranks(size, [](ProcessGroup& group) {
     check(error_of_sum(group, 9, 2, 2) < 1e-5, "exact before start_iter");

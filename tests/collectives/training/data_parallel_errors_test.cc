@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What DistributedDataParallel refuses, and ranks that it loses.
+// What DistributedDataParallel refuses, and how it loses ranks.
 
 #include <array>
 #include <csignal>
@@ -15,7 +15,7 @@ using namespace ddp_tests;
 using ddp::DistributedDataParallel;
 using ddp::ProcessGroup;
 
-TEST_CASE("wrong use of a data-parallel model is refused, and the model goes on", "[gpu]") {
+TEST_CASE("a data-parallel model refuses wrong use and stays usable", "[gpu]") {
   const int size = GENERATE(1, 2);
   check_training(size, [](ProcessGroup& group) {
     const Model made({3, 4, 5}, group.rank());
@@ -28,7 +28,7 @@ TEST_CASE("wrong use of a data-parallel model is refused, and the model goes on"
       DistributedDataParallel(group, made.parameters, placed({.first_bucket_bytes = 0}));
     });
     const ddp::DeviceSpan<float> elsewhere{here.data(), 3};
-    const bool has_memory = group.backend() == "nccl";  // of its own
+    const bool has_memory = group.backend() == "nccl";  // the group's own
     check_refused(has_memory ? "is in no GPU's memory" : "without the option allocate",
                   [&] { DistributedDataParallel(group, {elsewhere}); });
     check_refused("parameter 1 is not in the memory",
@@ -48,7 +48,7 @@ TEST_CASE("wrong use of a data-parallel model is refused, and the model goes on"
   });
 }
 
-TEST_CASE("models that differ between ranks are the same error on all of them") {
+TEST_CASE("models that differ between ranks fail alike on all ranks") {
   const auto [what, difference] = GENERATE(table<std::string, std::string>({
       {"count", "parameter 1 float32[4] on rank 0, parameter 1 float32[7] on rank 2"},
       {"type", "parameter 0 float32[3] on rank 0, parameter 0 float64[3] on rank 2"},
@@ -81,12 +81,12 @@ TEST_CASE("models that differ between ranks are the same error on all of them") 
   }
 }
 
-TEST_CASE("a rank that leaves in the middle of a backward pass is named by the others") {
+TEST_CASE("the others name a rank that leaves in the middle of a backward pass") {
   const bool killed = GENERATE(true, false);
   const auto ended = train(
       3,
       [](ProcessGroup& group, bool dies) {
-        // With a bucket under way that the others have not begun.
+        // One bucket is under way that the others have not begun.
         const Model made({100, 100}, group.rank());
         DistributedDataParallel model(group, made.parameters, placed({.first_bucket_bytes = 1}));
         if (group.rank() == 1) {
@@ -95,7 +95,7 @@ TEST_CASE("a rank that leaves in the middle of a backward pass is named by the o
           throw std::runtime_error("thrown by the program");
         }
         backward(model, group.rank(), 0, {0, 1});
-        model.finish();  // on a device it waits for no data of rank 1
+        model.finish();  // on a device this waits for no data of rank 1
         group.barrier();
       },
       killed);

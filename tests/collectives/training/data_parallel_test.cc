@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// DistributedDataParallel in host memory, and, as part of test_device, in that of GPUs.
+// DistributedDataParallel in host memory; in test_device, in that of GPUs.
 
 #include <algorithm>
 #include <cmath>
@@ -43,7 +43,7 @@ void check_buckets(const DistributedDataParallel& model) {
   check(seen == forth(model.size()), "each parameter is in one bucket");
 }
 
-/// Models, buckets and orders of readiness by chance: the first two the same on all ranks.
+/// Random models, buckets and orders of readiness; the first two are the same on all ranks.
 void train_random(ProcessGroup& group, unsigned seed) {
   std::mt19937 shared(seed);
   std::mt19937 own(seed + 1000 * static_cast<unsigned>(group.rank()) + 1);
@@ -78,12 +78,11 @@ void train_random(ProcessGroup& group, unsigned seed) {
 
 }  // namespace
 
-TEST_CASE("gradients are averaged, whatever the buckets and the order they are ready in",
-          "[gpu][mpi]") {
+TEST_CASE("gradients are averaged for any buckets and any order of readiness", "[gpu][mpi]") {
   const int size = GENERATE(1, 2, 3, 4, 5);
   const auto by_chance = [](ProcessGroup& group, unsigned seed) { train_random(group, seed); };
   check_training(size, by_chance, static_cast<unsigned>(size));
-  if (is_over_mpi()) return;  // whose ranks never sleep: others have little processor beside them
+  if (is_over_mpi()) return;  // MPI's ranks never sleep, so others get little processor time
   const unsigned seed = std::random_device{}() % 1'000'000;
   INFO("seed " << seed);
   check_training(size, by_chance, seed);
@@ -123,7 +122,7 @@ TEST_CASE("after the first pass buckets are begun in the order of rank 0", "[gpu
   });
 }
 
-TEST_CASE("gradients may be of another type than parameters, and a pass is measured", "[gpu]") {
+TEST_CASE("gradients may have another type than parameters, and a pass is measured", "[gpu]") {
   const int size = GENERATE(1, 2, 3, 4);
   check_training(size, [](ProcessGroup& group) {
     const Model made({10, 20}, group.rank());
@@ -160,7 +159,7 @@ TEST_CASE("passes without all_reduce add up", "[gpu][mpi]") {
                   static_cast<double>(pass + 1) * gradient(group.rank(), 0, 0, 1),
               "a pass without all_reduce changed a gradient");
       }
-      model.finish();  // a pass that used nothing
+      model.finish();  // a pass without gradients
       check(!model.was_averaged(0), "averaged within no_sync()");
       check(model.statistics().all_reduces == 0, "a call of a pass without all_reduce");
     }
@@ -176,11 +175,11 @@ TEST_CASE("passes without all_reduce add up", "[gpu][mpi]") {
   });
 }
 
-TEST_CASE("a parameter that only some ranks use is averaged, and one that none uses is kept",
+TEST_CASE("a parameter that some ranks use is averaged, and one that none uses is kept",
           "[gpu][mpi]") {
   const int ranks = GENERATE(1, 2, 3, 4);
   check_training(ranks, [](ProcessGroup& group) {
-    // 0 is used by all, 1 by the last rank, 2 by none, 3 by rank 0 before a pass that averages.
+    // All ranks use 0, the last rank 1, none 2, and rank 0 uses 3 before a pass that averages.
     const Model made({5, 6, 7, 8}, group.rank());
     DistributedDataParallel model(group, made.parameters, placed({.find_unused_parameters = true}));
     const int size = group.size();
@@ -188,7 +187,7 @@ TEST_CASE("a parameter that only some ranks use is averaged, and one that none u
     for (std::size_t pass = 0; pass < 3; ++pass) {
       for (const Buffer& buffer : gradients(model)) fill(buffer, 0);
       fill(model.gradient(2), group.rank());
-      if (pass == 2) fill(model.gradient(3), group.rank());  // used before, and by none now
+      if (pass == 2) fill(model.gradient(3), group.rank());  // used before, but by no rank now
       if (pass == 1) {
         const auto scope = model.no_sync();
         if (group.rank() == 0) compute(model, 0, pass, 3);
@@ -223,7 +222,7 @@ TEST_CASE("a parameter that only some ranks use is averaged, and one that none u
 
 TEST_CASE("a bucket may have 100 MiB") {
   check_training(2, [](ProcessGroup& group) {
-  // Sanitizers make looking at each element slow, and get less. A gradient beside it.
+  // Sanitizers slow down every look at an element, so they get less. Another gradient is beside it.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     constexpr std::size_t kBytes = std::size_t{8} << 20;
 #else

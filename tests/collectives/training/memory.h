@@ -12,7 +12,7 @@
 
 namespace ddp_tests {
 
-/// Where parameters and gradients of the scenarios are.
+/// The memory of the scenarios' parameters and gradients.
 class Memory {
  public:
   using Allocator = std::function<std::shared_ptr<void>(std::size_t bytes)>;
@@ -22,14 +22,14 @@ class Memory {
   Memory& operator=(const Memory&) = delete;
   virtual ~Memory() = default;
 
-  /// Zeros, for as long as this is.
+  /// Returns zeros that live as long as this object.
   virtual ddp::Buffer make(std::size_t count, ddp::DataType type) = 0;
 
-  /// For the buckets; empty where they need none.
+  /// The allocator of buckets; empty if they need none.
   virtual Allocator allocator() = 0;
 
-  /// Copies of all elements, made in their turn where they have a stream: `from` may go at once;
-  /// `to` has them after settle().
+  /// Copies all elements, in stream order if there are streams. `from` may be freed at once; `to`
+  /// has the elements after settle().
   virtual void write(const ddp::Buffer& buffer, const void* from) = 0;
   virtual void read(const ddp::Buffer& buffer, void* to) = 0;
   virtual void settle() = 0;
@@ -39,17 +39,16 @@ inline std::size_t bytes_of(const ddp::Buffer& buffer) {
   return buffer.count * (buffer.type == ddp::DataType::float64 ? 8 : 4);
 }
 
-/// This program's: of the host, or of a device.
+/// The memory of this program: of the host, or of a device.
 std::unique_ptr<Memory> make_memory();
 
-/// Whether that many ranks have a memory each.
+/// Whether there is a memory for each of so many ranks.
 bool has_memory_for(int ranks);
 
-/// The others' message about rank 1 when its process has ended: NCCL does not tell which rank it
-/// lost.
+/// The other ranks' message when rank 1's process has ended. NCCL does not say which rank it lost.
 const char* lost_rank_1();
 
-/// The environment that a rank needs to have one.
+/// The environment that a rank needs for its memory.
 ddprun::tests::Variables memory_variables();
 
 }  // namespace ddp_tests

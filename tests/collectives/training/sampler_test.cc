@@ -75,7 +75,7 @@ Indices numbers(const std::string& runs) {
 
 }  // namespace
 
-TEST_CASE("samples are shared out as PyTorch shares them out") {
+TEST_CASE("samples are distributed as PyTorch distributes them") {
   std::size_t compared = 0;
   for (const Vector& v : vectors()) {
     INFO(v.size << " samples, rank " << v.rank << " of " << v.world << ", drop_last " << v.drop_last
@@ -91,7 +91,7 @@ TEST_CASE("samples are shared out as PyTorch shares them out") {
   CHECK(compared > 70);
 }
 
-TEST_CASE("all ranks together have every sample once, but for the padding") {
+TEST_CASE("all ranks together have every sample once, except for the padding") {
   std::multiset<std::size_t> counted;
   std::set<std::size_t> seen;
   for (const Vector& v : vectors()) {
@@ -110,7 +110,7 @@ TEST_CASE("all ranks together have every sample once, but for the padding") {
   }
 }
 
-TEST_CASE("each epoch has another order, which seed and epoch alone decide") {
+TEST_CASE("each epoch has another order, which only seed and epoch determine") {
   const auto order = [](std::uint64_t seed, std::uint64_t epoch) {
     DistributedSampler sampler(100, 2, 1, {.seed = seed});
     sampler.set_epoch(epoch);
@@ -118,11 +118,11 @@ TEST_CASE("each epoch has another order, which seed and epoch alone decide") {
   };
   CHECK(order(3, 0) == DistributedSampler(100, 2, 1, {.seed = 3}).indices());
   CHECK(order(3, 1) != order(3, 0));
-  CHECK(order(3, 1) == order(4, 0));  // as torch has it: what counts is their sum
+  CHECK(order(3, 1) == order(4, 0));  // as in torch: only their sum counts
   CHECK(DistributedSampler(0, 2, 1).indices().empty());
 }
 
-TEST_CASE("every order of a few samples is as likely as the others") {
+TEST_CASE("all orders of a few samples are equally likely") {
   // 24 orders, 6000 shuffles: 250 of each, with a standard deviation below 16.
   std::map<Indices, int> seen;
   DistributedSampler sampler(4, 1, 0);
@@ -134,7 +134,7 @@ TEST_CASE("every order of a few samples is as likely as the others") {
   for (const auto& [order, times] : seen) CHECK((times > 170 && times < 330));
 }
 
-TEST_CASE("a sampler for a rank that is none is refused") {
+TEST_CASE("a sampler refuses a rank that does not exist") {
   for (const auto& [size, rank] : {std::pair(0, 0), std::pair(2, 2), std::pair(2, -1)}) {
     CHECK_THROWS_AS(DistributedSampler(10, size, rank), ddp::Error);
   }

@@ -25,7 +25,7 @@ class Adam {
 
   void begin_step() { ++steps_; }
 
-  /// `first`: of the state of these elements.
+  /// `first` is the place of these elements in the state.
   void update(std::size_t first, std::span<float> parameters, std::span<const float> gradients) {
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       float& mean = mean_[first + i];
@@ -58,8 +58,8 @@ Floats average(int size, std::size_t pass, std::size_t p, std::size_t count) {
   return all;
 }
 
-/// Two parameters share a bucket, the last of them has 3 elements: less than one a rank; the first
-/// has none.
+/// Two parameters share a bucket. The last has 3 elements: less than one a rank. The first has
+/// none.
 const std::vector<std::size_t> kParameterSizes = {0, 1000, 37, 6, 3};
 
 std::vector<std::size_t> sizes_by_rank(ProcessGroup& group, const ShardedOptimizer& optimizer) {
@@ -117,7 +117,7 @@ void train(ProcessGroup& group) {
 
 }  // namespace
 
-TEST_CASE("an optimizer whose state is spread over the ranks trains as a whole one") {
+TEST_CASE("an optimizer whose state is sharded over the ranks trains like a whole one") {
   const int size = GENERATE(1, 2, 3, 4);
   check_ranks(size, [](ProcessGroup& group) { train(group); });
 }

@@ -19,7 +19,7 @@ std::vector<std::string> train(std::vector<std::string> flags) {
   return flags;
 }
 
-/// The last number after `word` in the output.
+/// Returns the last number after `word` in the output.
 double last(const Ended& rank, const std::string& word) {
   const std::size_t at = rank.output.rfind(word);
   INFO(rank.output);
@@ -27,7 +27,7 @@ double last(const Ended& rank, const std::string& word) {
   return std::strtod(rank.output.c_str() + at + word.size(), nullptr);
 }
 
-/// Runs a training that ends well; rank 0's output.
+/// Runs a training that succeeds; returns rank 0's output.
 Ended trained(int size, const std::vector<std::string>& flags) {
   const auto ended = run_ranks(size, train(flags));
   for (const Ended& rank : ended) {
@@ -50,13 +50,13 @@ TEST_CASE("the digits are learned, and the number of workers does not change the
   for (int size : {2, 4}) check_same_loss(last(alone, "loss"), last(trained(size, {}), "loss"));
 }
 
-TEST_CASE("a last batch smaller than the number of workers is weighted right") {
+TEST_CASE("a last batch smaller than the number of workers is weighted correctly") {
   // 1438 digits in batches of 479: the last batch has one digit, so all ranks but one have none.
   const std::vector<std::string> flags = {"--batch", "479", "--epochs", "3"};
   check_same_loss(last(trained(1, flags), "loss"), last(trained(3, flags), "loss"));
 }
 
-TEST_CASE("a crashed run resumed from its checkpoint ends as one that was not") {
+TEST_CASE("a crashed run resumed from its checkpoint ends like one that did not crash") {
   const Folder folder;
   const std::string checkpoint = folder.path / "digits.ckpt";
   const Ended straight = trained(2, {"--epochs", "5"});
@@ -101,7 +101,7 @@ TEST_CASE("a training refuses a damaged checkpoint") {
   CHECK(ended.output.find("train_digits: ddp: rank 0: " + path + " is damaged: ") == 0);
 }
 
-TEST_CASE("a data file of another shape is named with the line") {
+TEST_CASE("the error of a data file of another shape names the line") {
   const Folder folder;
   const std::string path = folder.path / "digits.csv";
   std::ofstream(path) << "1,2,3\n";

@@ -33,7 +33,7 @@ std::size_t broadcasts_so_far(const std::string& path) {
                     [](const auto& call) { return call["operation"] == "broadcast"; }));
 }
 
-/// A number by rank: how many passes it makes.
+/// The number of passes that a rank makes.
 std::size_t passes_of(int rank, const std::string& how) {
   if (how == "later ranks more") return static_cast<std::size_t>(rank) * 2;
   if (how == "rank 0 more") return rank == 0 ? 3 : 1;
@@ -44,7 +44,7 @@ float uneven_gradient(int rank, std::size_t pass, std::size_t i) {
   return static_cast<float>((i + pass) % 5 + 1) * static_cast<float>(rank + 1);
 }
 
-/// One process with the gradients of all ranks.
+/// Trains in one process with the gradients of all ranks.
 void train_plainly(Floats& weights, int size, const std::string& how) {
   for (std::size_t pass = 0; pass < 20; ++pass) {
     for (std::size_t i = 0; i < weights.size(); ++i) {
@@ -108,7 +108,7 @@ class Trainer {
 
 }  // namespace
 
-TEST_CASE("the first broadcast is one call, whatever the parameters and buffers are") {
+TEST_CASE("the first broadcast is one call for any parameters and buffers") {
   const int size = GENERATE(1, 2, 3, 4);
   const Folder folder;
   check_ranks(
@@ -167,7 +167,7 @@ TEST_CASE("ranks may make different numbers of passes") {
       finds_unused);
 }
 
-TEST_CASE("join() is refused where it cannot be") {
+TEST_CASE("join() is refused within a pass, within no_sync() and without uneven_inputs") {
   check_ranks(2, [](ProcessGroup& group) {
     Floats weights(3);
     DistributedDataParallel even(group, {weights});
