@@ -8,7 +8,7 @@
 using ddp::internal::CallClock;
 using std::chrono::steady_clock;
 
-TEST_CASE("the clock of calls says what the steady clock says, and never goes back") {
+TEST_CASE("the clock of calls agrees with the steady clock, and never goes back") {
   constexpr auto kTolerance = std::chrono::milliseconds(2);
   CallClock clock;
   const auto end = steady_clock::now() + std::chrono::milliseconds(20);

@@ -5,7 +5,7 @@
 
 using ddp::internal::compare_statuses;
 
-TEST_CASE("of as many ranks, those furthest behind are named first, by the number of their call") {
+TEST_CASE("of equally many ranks, those furthest behind are named first, by their call's number") {
   CHECK(compare_statuses({{0, "in no call since #18 barrier"},
                           {1, "in no call since #2 barrier"},
                           {2, "at #19 barrier"}}) ==

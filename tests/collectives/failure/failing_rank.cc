@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank of a job whose last rank ends with an error while the others are in a call of it:
+// One rank of a job whose last rank ends with an error while the others are in a call with it:
 //
 //     failing_rank HOW CALL
 //

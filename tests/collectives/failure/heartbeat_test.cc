@@ -14,7 +14,7 @@
 namespace ddp {
 namespace {
 
-TEST_CASE("a heartbeat reaches the launcher, and the next ones wait for no one") {
+TEST_CASE("a heartbeat reaches the launcher, and the next ones do not wait") {
   const std::string name = "@ddp-heartbeat-test/" + std::to_string(getpid());
   const int socket = ::socket(AF_UNIX, SOCK_DGRAM, 0);
   sockaddr_un address = {};
@@ -23,7 +23,7 @@ TEST_CASE("a heartbeat reaches the launcher, and the next ones wait for no one")
   REQUIRE(bind(socket, reinterpret_cast<const sockaddr*>(&address),
                static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size())) == 0);
   setenv("NOTIFY_SOCKET", name.c_str(), 1);
-  for (int step = 120; step < 100'000; ++step) heartbeat(step);  // far more than the socket takes
+  for (int step = 120; step < 100'000; ++step) heartbeat(step);  // more than the socket takes
   char bytes[256];
   const ssize_t size = recv(socket, bytes, sizeof bytes, MSG_DONTWAIT);
   REQUIRE(size > 0);

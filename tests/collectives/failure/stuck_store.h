@@ -16,8 +16,8 @@
 
 namespace ddprun::tests {
 
-/// The launcher's store, but it never answers when a group's agreed error is proposed; or, with
-/// `hold`, it does so after hold().
+/// The launcher's store, but it never answers when a group's agreed error is proposed; with `hold`,
+/// it answers after hold().
 class StuckStore : public ddp::Store {
  public:
   explicit StuckStore(std::function<void()> hold = nullptr) : hold_(std::move(hold)) {}

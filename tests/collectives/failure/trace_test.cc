@@ -21,7 +21,7 @@ using nlohmann::json;
 
 namespace {
 
-/// Those of a group of that many ranks.
+/// The calls of a group of so many ranks.
 json calls_of(const json& trace, std::size_t size) {
   json found = json::array();
   for (const json& group : trace["groups"]) {
@@ -37,7 +37,7 @@ bool is_between_two(const json& call) {
   return call.contains("peer");
 }
 
-/// Calls of several kinds, in two groups; then rank 1 makes another than the others.
+/// Makes calls of several kinds, in two groups; then rank 1 makes another call than the others.
 void end_differently(ProcessGroup& group) {
   auto part = group.split(group.rank() % 2);
   std::vector<float> data(1000);
@@ -53,7 +53,7 @@ void end_differently(ProcessGroup& group) {
 
 }  // namespace
 
-TEST_CASE("when a group fails, every rank writes what it called, and the numbers agree") {
+TEST_CASE("when a group fails, every rank writes its calls, with matching numbers") {
   const Folder folder;
   const auto into = (folder.path / "made" / "for-it").string();
   const auto ended = run_ranks(4, rank_command([](ProcessGroup& group) { end_differently(group); }),
@@ -99,7 +99,7 @@ TEST_CASE("when a group fails, every rank writes what it called, and the numbers
   }
 }
 
-TEST_CASE("a call that was begun is written as done once a later one is, if nobody looked at it") {
+TEST_CASE("a begun call that nobody looked at is written as done once a later one is") {
   const Folder folder;
   const auto ended = run_ranks(
       2,
@@ -119,8 +119,8 @@ TEST_CASE("a call that was begun is written as done once a later one is, if nobo
   }
 }
 
-// More calls than a trace keeps.
-TEST_CASE("on request the last 2048 calls are written") {
+// Makes more calls than a trace keeps.
+TEST_CASE("write_trace() writes the last 2048 calls") {
   const Folder folder;
   const auto file = folder.path / "trace.json";
   const Ended ended = run_ranks(
@@ -148,7 +148,7 @@ TEST_CASE("on request the last 2048 calls are written") {
   for (std::size_t i = 0; i < 2048; ++i) CHECK(trace["calls"][i]["number"] == 3000 - 2047 + i);
 }
 
-TEST_CASE("a trace is not written through a link that somebody else has put there") {
+TEST_CASE("a trace is not written through another user's link") {
   const Folder folder;
   const auto file = folder.path / "trace.json";
   const Ended ended = run_ranks(

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank of a job that only a launcher can end: the last rank makes no call, rank 0 waits for
-// rank 1, and rank 1 for the failure of rank 0. No connection to the last rank has a reader, and
-// SIGTERM is ignored.
+// One rank of a job that only a launcher can end. The last rank makes no call, rank 0 waits for
+// rank 1, and rank 1 for the failure of rank 0. Nobody reads from a connection to the last rank,
+// and SIGTERM is ignored.
 
 #include <csignal>
 #include <cstdio>
@@ -35,7 +35,7 @@ void wait(ddp::ProcessGroup& group) {
   if (rank == 1) store->get("failed");
   try {
     if (work) work->wait();
-    const int calls = rank == 1 ? 2 : 0;  // rank 0 may have failed first, and begun the first
+    const int calls = rank == 1 ? 2 : 0;  // rank 0 may have failed before, and begun the first
     for (int call = 0; call < calls; ++call) others->all_reduce(data);
     wrong("a call of a lost job succeeded");
   } catch (const ddp::Error&) {

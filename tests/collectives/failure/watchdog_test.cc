@@ -35,7 +35,7 @@ constexpr int kTimedOut = failed(ddp::ErrorKind::timed_out);
 constexpr std::chrono::milliseconds kShortLimit(1500);
 constexpr int kAhead = static_cast<int>(ddp::internal::kShmAhead);
 
-/// Rank 1 sleeps until the others have failed, who go on and wake it.
+/// Rank 1 sleeps until the others have failed; they then wake it.
 void sleep_on_rank_1(ProcessGroup& group) {
   const auto store = job_store();
   group.barrier();
@@ -51,7 +51,7 @@ void sleep_on_rank_1(ProcessGroup& group) {
   }
 }
 
-/// As `run_ranks`, each with an error file of its own in the folder: rank_R.error.
+/// run_ranks() with an error file for each rank in the folder: rank_R.error.
 std::vector<Ended> run_recorded(int size, const Words& command, const Folder& folder) {
   const LiveStore store;
   std::vector<Rank> ranks;
@@ -72,7 +72,7 @@ std::string message_of(const Folder& folder, int rank) {
 
 }  // namespace
 
-TEST_CASE("a rank that sleeps is named by all, with its last call, and by itself when it wakes") {
+TEST_CASE("all name a rank that sleeps, with its last call, and it names itself when it wakes") {
   const int size = GENERATE(2, 4);
   const std::string stands =
       std::string(" timed out after 1500 ms in #2 all_reduce sum float32[262144]: ") +
@@ -94,19 +94,19 @@ TEST_CASE("a rank that sleeps is named by all, with its last call, and by itself
     REQUIRE(!calls.empty());
     CHECK(calls[0]["number"] == 1);
     CHECK(calls[0]["state"] == "done");
-    if (rank == 1 && calls.size() == 1) continue;  // woken after the alarm reached it, or before
+    if (rank == 1 && calls.size() == 1) continue;  // woken before or after the alarm reached it
     REQUIRE(calls.size() == 2);
     CHECK(calls[1]["number"] == 2);
-    CHECK(calls[1]["state"] != "done");  // as the alarm found it, or failed by it already
+    CHECK(calls[1]["state"] != "done");  // as the alarm found it, or it has failed already
   }
 }
 
-TEST_CASE("a rank that leaves out a call is named, and its call in another group ends, too",
+TEST_CASE("a rank that leaves out a call is named, and its call in another group ends",
           "[mpi][nodes]") {
   const int size = GENERATE(2, 4);
   const auto ended = run_ranks(size, [](ProcessGroup& group) {
     auto other = group.split(0);
-    std::vector<double> data(700);  // so many that the root waits for the others
+    std::vector<double> data(700);  // enough for the root to wait for the others
     if (group.rank() == 1) return other->barrier();
     group.set_timeout(kShortLimit);
     group.broadcast(data, 0);
@@ -122,13 +122,12 @@ TEST_CASE("a rank that leaves out a call is named, and its call in another group
   }
 }
 
-TEST_CASE(
-    "a rank whose data is there, but that waits for a third before it goes on, times out, too") {
+TEST_CASE("a rank that waits for a third one after its data was taken times out, too") {
   const auto ended = run_ranks(3, [](ProcessGroup& group) {
     const auto store = job_store();
     group.barrier();
     group.set_timeout(kShortLimit);
-    static_cast<void>(group.reduce(1, 0));  // which shows rank 0 alone that rank 2 has come so far
+    static_cast<void>(group.reduce(1, 0));  // shows only rank 0 that rank 2 has come so far
     if (group.rank() == 0) {
       for (int i = 0; i < kAhead; ++i) static_cast<void>(group.broadcast(i, 0));
       store->set("sent", "");
@@ -151,8 +150,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("calls that time out fail before a thread waits for them, all with one sentence",
-          "[mpi]") {
+TEST_CASE("timed-out calls fail before a thread waits for them, all with one sentence", "[mpi]") {
   const auto ended = run_ranks(3, [](ProcessGroup& group) {
     const auto store = job_store();
     group.barrier();
@@ -180,15 +178,15 @@ TEST_CASE("calls that time out fail before a thread waits for them, all with one
                  "since #1 barrier, the others at #2 all_reduce sum int32[3]"});
 }
 
-// Hidden: only over MPI, where a job has one output.
-TEST_CASE("a rank that sleeps is named by the job, with its last call", "[.][mpi]") {
+// Hidden: only for MPI, where a job has one output.
+TEST_CASE("the job names a rank that sleeps, with its last call", "[.][mpi]") {
   check_failure(run_ranks(3, [](ProcessGroup& group) { sleep_on_rank_1(group); }),
                 ddp::ErrorKind::timed_out,
                 {" timed out after 1500 ms in #2 all_reduce sum float32[262144]: rank 1 is in no "
                  "call since #1 barrier, the others at #2 all_reduce sum float32[262144]"});
 }
 
-TEST_CASE("a rank that the launcher reports as lost ends calls that no connection would end") {
+TEST_CASE("a rank reported as lost by the launcher ends calls that no connection would end") {
   constexpr int kSize = 3;
   const std::string address = GENERATE("127.0.0.1", "::1");
   const Folder folder;
@@ -218,11 +216,10 @@ TEST_CASE("a rank that the launcher reports as lost ends calls that no connectio
   }
 }
 
-TEST_CASE(
-    "a rank that one group loses ends the calls of all, but none of a group that is made then") {
+TEST_CASE("a rank lost by one group ends the calls of all groups, but not of new ones") {
   const auto ended = run_ranks(3, [](ProcessGroup& group) {
-    // Rank 2 is killed in a group with rank 0, while rank 1 waits for rank 0 in another. The two go
-    // on in a new group.
+    // Rank 2 is killed in a group with rank 0 while rank 1 waits for rank 0 in another group. Ranks
+    // 0 and 1 continue in a new group.
     const int rank = group.rank();
     const auto store = job_store();
     auto with_lost = group.split(rank == 1 ? -1 : 0);
@@ -261,8 +258,8 @@ TEST_CASE(
                                     cause));
 }
 
-TEST_CASE("a group that cannot be left in time ends no process whose other calls go on") {
-  // A call has 1.5 s, and 5 s more once it is aborted: a healthy one is under way for longer.
+TEST_CASE("a group that cannot be left in time does not end a process with other calls") {
+  // A call has 1.5 s, and 5 s more once it is aborted; a healthy call is under way for longer.
   const Words command = rank_command([](ProcessGroup& group) {
     const int rank = group.rank();
     const auto store = job_store();
@@ -287,7 +284,7 @@ TEST_CASE("a group that cannot be left in time ends no process whose other calls
       store->set("rank 0 has waited", "");
     }
     call.wait();
-    // The first group cannot be left without rank 1, and the thread sanitizer's _exit() minds that.
+    // The first group cannot be left without rank 1; the thread sanitizer's _exit() rejects that.
     ::syscall(SYS_exit_group, 0);
   });
   for (const Ended& one : run_ranks_but(1, 3, command)) {
@@ -296,7 +293,7 @@ TEST_CASE("a group that cannot be left in time ends no process whose other calls
   }
 }
 
-TEST_CASE("a program that does not catch the sentence ends, and its error file has it") {
+TEST_CASE("a program that does not catch the error ends, and its error file has the sentence") {
   const Folder folder;
   const auto ended = run_recorded(2, rank_command([] {
                                     return ddp::record([] {
@@ -316,8 +313,7 @@ TEST_CASE("a program that does not catch the sentence ends, and its error file h
   }
 }
 
-TEST_CASE(
-    "a group that a rank makes while its watchdog still breaks the one before is left alone") {
+TEST_CASE("a group made while the watchdog still breaks the one before stays intact") {
   check_ranks(
       2, rank_command([] {
         const auto main = std::this_thread::get_id();
@@ -355,7 +351,7 @@ TEST_CASE(
       }));
 }
 
-TEST_CASE("a process whose calls cannot be aborted exits, and its error file has the reason") {
+TEST_CASE("a process whose calls cannot be aborted exits, with the reason in its error file") {
   const Folder folder;
   const auto ended = run_recorded(2, rank_command([] {
                                     return ddp::record([] {
