@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files that ddp::record leaves of processes that die, as the launcher reads them.
+// The files that ddp::record leaves when a process dies, as the launcher reads them.
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
@@ -33,13 +33,13 @@ std::string contents(const fs::path& path) {
 /// A worker that has ended, and what it left.
 class Worker {
  public:
-  /// `error_file`: what TORCHELASTIC_ERROR_FILE is; without it, a file of our own.
+  /// `error_file`: the value of TORCHELASTIC_ERROR_FILE; if empty, a file of this object.
   explicit Worker(const std::string& how, const std::optional<std::string>& error_file = {}) {
     char name[] = "/tmp/ddprun-record-XXXXXX";
     if (mkdtemp(name) == nullptr) FAIL("no temporary directory");
     directory_ = name;
     const std::string named = error_file.value_or(directory_ / "error.json");
-    // Sanitizers leave the signals to us.
+    // The options make sanitizers leave the signals to ddp::record.
     const std::string command =
         "cd " + directory_.string() +
         "; ulimit -c 0; S=handle_segv=0:handle_abort=0:handle_sigbus=0:"
@@ -102,14 +102,14 @@ TEST_CASE("nested exceptions are recorded from the outermost to the cause") {
         "caused by std::system_error: digits: No such file or directory");
 }
 
-TEST_CASE("an exception of any type, with any bytes, is recorded") {
+TEST_CASE("an exception of any type and with any bytes is recorded") {
   CHECK(Worker("int").message() == "int");
   const Worker text("text");
   CHECK(text.exit_code() == 1);
   CHECK(text.message() == "char const*: a\tb\\xff\\x1b");
 }
 
-TEST_CASE("an exception that ends the process elsewhere is recorded, and std::terminate goes on") {
+TEST_CASE("an exception that ends the process elsewhere is recorded before std::terminate") {
   for (const char* how : {"thread", "noexcept"}) {
     INFO(how);
     const Worker worker(how);
@@ -155,7 +155,7 @@ TEST_CASE("a recursion is one line of the backtrace, with its number of repetiti
   };
   const std::string alone = Worker("overflow").traceback();
   INFO(alone);
-  CHECK(lines_with(alone, "(_Z8overflowPVc+0x") <= 3);  // one as often, and the innermost
+  CHECK(lines_with(alone, "(_Z8overflowPVc+0x") <= 3);  // one is repeated, and one is the innermost
   CHECK(lines_with(alone, " more like it\n") == 1);
   const std::string of_two = Worker("overflow_of_two").traceback();
   INFO(of_two);
@@ -188,7 +188,7 @@ TEST_CASE("an earlier handler of the signal is called last") {
   CHECK(worker.message() == "SIGSEGV: nothing is mapped at address 0x10");
 }
 
-TEST_CASE("without a file to write, the cause is printed to stderr and the process ends the same") {
+TEST_CASE("without a file, the cause is printed to stderr and the process ends the same way") {
   for (const char* file : {"", "/dev/null", "/no/such/directory/error.json"}) {
     INFO(file);
     const Worker thrown("throw", file);

@@ -26,7 +26,7 @@ struct Broken : std::runtime_error {
 
 }  // namespace app
 
-// These have external names, which a backtrace shows.
+// External names, which a backtrace shows.
 [[gnu::noinline]] void load_digit() {
   throw app::Broken("no digit 7 in \"digits\\data\"");
 }
