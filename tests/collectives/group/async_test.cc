@@ -29,7 +29,7 @@ using ddp::Work;
 
 namespace {
 
-/// From now on this process can make no thread: their stacks would be larger than all memory.
+/// From now on this process can start no thread: stacks would be larger than all memory.
 void refuse_threads() {
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
@@ -38,7 +38,7 @@ void refuse_threads() {
   pthread_attr_destroy(&attributes);
 }
 
-/// A call without another rank, which waits until it has failed.
+/// Makes a call without the other rank, and waits until it has failed.
 void time_out(ProcessGroup& group, std::chrono::milliseconds limit) {
   group.set_timeout(limit);
   try {
@@ -51,10 +51,10 @@ void time_out(ProcessGroup& group, std::chrono::milliseconds limit) {
 
 }  // namespace
 
-TEST_CASE("calls that are begun are done in their order, among others that block", "[mpi]") {
+TEST_CASE("begun calls are done in their order, also among blocking ones", "[mpi]") {
   const int size = GENERATE(1, 2, 3, 4);
-  // Many calls of all lengths under way at once, blocking ones between them, waited for from the
-  // last to the first.
+  // Many calls of all lengths are under way at once, with blocking ones between them. They are
+  // waited for from the last to the first.
   check_ranks(size, [](ProcessGroup& group) {
     const float sum = static_cast<float>(group.size() * (group.size() + 1)) / 2;
     const auto own = static_cast<float>(group.rank() + 1);
@@ -78,7 +78,7 @@ TEST_CASE("calls that are begun are done in their order, among others that block
   });
 }
 
-TEST_CASE("a call goes on after a wait that timed out", "[mpi]") {
+TEST_CASE("a call continues after a wait that timed out", "[mpi]") {
   check_ranks(3, [](ProcessGroup& group) {
     auto other_way = group.split(0);
     std::vector<int> data = {group.rank() + 1};
@@ -101,7 +101,7 @@ TEST_CASE("a call goes on after a wait that timed out", "[mpi]") {
   });
 }
 
-TEST_CASE("a Work says how long its call took, when it has ended") {
+TEST_CASE("a Work says how long its call took, once it has ended") {
   check_ranks(2, [](ProcessGroup& group) {
     auto other_way = group.split(0);
     std::vector<int> data = {group.rank() + 1};
@@ -110,14 +110,14 @@ TEST_CASE("a Work says how long its call took, when it has ended") {
     const Work work = group.iall_reduce(data);
     if (is_first) {
       check(!work.duration(), "the duration of a call that still runs");
-      other_way->barrier();  // the other rank has not begun before
+      other_way->barrier();  // the other rank has not begun before this
     }
     work.wait();
     check(work.duration() && work.duration()->count() > 0, "how long a call took");
   });
 }
 
-TEST_CASE("what follows a call is done after it, in a thread of its own") {
+TEST_CASE("a function that follows a call runs after it, in its own thread") {
   const int size = GENERATE(1, 2, 3, 4);
   check_ranks(size, [](ProcessGroup& group) {
     auto other = group.split(0);
@@ -140,7 +140,7 @@ TEST_CASE("what follows a call is done after it, in a thread of its own") {
   });
 }
 
-TEST_CASE("what follows a call fails with it, and with what it throws") {
+TEST_CASE("the Work of then() fails with its call, and with what its function throws") {
   const auto ended = run_ranks(2, [](ProcessGroup& group) {
     bool is_called = false;
     const auto call = [&] { is_called = true; };
@@ -159,7 +159,7 @@ TEST_CASE("what follows a call fails with it, and with what it throws") {
     fails_with(thrown, ErrorKind::system, text);
     fails_with(thrown.then(call), ErrorKind::system, text);
     fails_with(own, ErrorKind::usage, "ddp: thrown by the program");
-    group.barrier();  // it is usable
+    group.barrier();  // the group is usable
     std::vector<int> data(3);
     if (group.rank() == 1) ::_exit(0);
     const Work lost = group.iall_reduce(data).then(call);
@@ -173,12 +173,12 @@ TEST_CASE("what follows a call fails with it, and with what it throws") {
   check_failure({ended[0]}, ErrorKind::peer_lost, {"lost rank 1"});
 }
 
-TEST_CASE("what follows a call may end the process, whatever waits for it") {
+TEST_CASE("a function that follows a call may end the process, whatever waits for it") {
   const auto ended = run_ranks(2, [](ProcessGroup& group) {
     auto other = group.split(0);
     const auto store = job_store();
     const Work last = group.ibarrier().then([&store] {
-      store->get("begun/" + variable_or("RANK", ""));  // what waits for this has begun
+      store->get("begun/" + variable_or("RANK", ""));  // calls that wait for this have begun
       std::exit(7);
     });
     const auto unreachable = [] { wrong("called after what never ended"); };
@@ -199,7 +199,7 @@ TEST_CASE("what follows a call may end the process, whatever waits for it") {
   }
 }
 
-TEST_CASE("calls go on where no thread can be made, as other ranks wait for them") {
+TEST_CASE("calls are done even if no thread can be started, as other ranks wait for them") {
   check_ranks(2, [](ProcessGroup& group) {
     auto other = group.split(0);
     if (group.rank() == 1) refuse_threads();
@@ -215,9 +215,9 @@ TEST_CASE("calls go on where no thread can be made, as other ranks wait for them
   });
 }
 
-TEST_CASE("a process that fork() makes may exit, and its parent's group goes on") {
+TEST_CASE("a child made by fork() may exit, and its parent's group stays usable") {
   const Words command = rank_command([] {
-    static std::optional<ProcessGroup> group;  // is destroyed at exit
+    static std::optional<ProcessGroup> group;  // destroyed at exit
     group = join();
     group->barrier();
     const pid_t child = ::fork();
@@ -233,7 +233,7 @@ TEST_CASE("a process that fork() makes may exit, and its parent's group goes on"
   check_ranks(2, command, {{"LSAN_OPTIONS", "detect_leaks=0"}});
 }
 
-TEST_CASE("the longest time there is, is no limit") {
+TEST_CASE("the longest possible timeout is no limit") {
   check_ranks(2, [] {
     constexpr auto kLongest = std::chrono::milliseconds::max();
     const ddp::TcpStore store(std::getenv("MASTER_ADDR"),
@@ -260,7 +260,7 @@ TEST_CASE("memory of more bytes than there are addresses is refused") {
   }
 }
 
-TEST_CASE("a call that has ended, and that nobody has waited for, is not said to be under way") {
+TEST_CASE("a call that has ended, but that nobody has waited for, is not reported as under way") {
   const auto ended = run_ranks(2, [](ProcessGroup& group) {
     std::vector<int> data(3);
     const Work begun = group.iall_reduce(data);
@@ -276,7 +276,7 @@ TEST_CASE("a call that has ended, and that nobody has waited for, is not said to
                 {"rank 1 is in no call since #1 all_reduce sum int32[3], rank 0 at #2 barrier"});
 }
 
-TEST_CASE("of a call that nobody has waited for and a later one that one is said to be the last") {
+TEST_CASE("a call after one that nobody has waited for is reported as the last") {
   const auto ended = run_ranks(2, [](ProcessGroup& group) {
     std::vector<int> data(3);
     const Work begun = group.iall_reduce(data);
@@ -292,9 +292,9 @@ TEST_CASE("of a call that nobody has waited for and a later one that one is said
                 {"rank 1 is in no call since #2 barrier, rank 0 at #3 barrier"});
 }
 
-TEST_CASE("what follows calls keeps no memory when it has ended") {
+TEST_CASE("functions that follow calls keep no memory when they have ended") {
   check_ranks(1, [](ProcessGroup& group) {
-    const auto count = [] {  // a stack is one or two
+    const auto count = [] {  // a stack has one or two
       std::ifstream maps("/proc/self/maps");
       return std::count(std::istreambuf_iterator<char>(maps), {}, '\n');
     };
@@ -309,7 +309,7 @@ TEST_CASE("what follows calls keeps no memory when it has ended") {
   });
 }
 
-TEST_CASE("every call that is under way when a rank ends fails with the same error") {
+TEST_CASE("all calls under way when a rank ends fail with the same error") {
   const auto ended = run_ranks(3, [](ProcessGroup& group) {
     group.barrier();
     if (group.rank() == 1) ::_exit(0);
@@ -333,7 +333,7 @@ TEST_CASE("every call that is under way when a rank ends fails with the same err
 TEST_CASE("an exception aborts the calls under way") {
   const auto ended = run_ranks(2, [](ProcessGroup& group) {
     auto other = group.split(0);
-    static std::vector<int> data(3);  // stays until the group has given up the call
+    static std::vector<int> data(3);  // lives until the group has given up the call
     if (group.rank() == 0) {
       static_cast<void>(group.iall_reduce(data));
       throw std::runtime_error("thrown by the program");
@@ -346,9 +346,9 @@ TEST_CASE("an exception aborts the calls under way") {
   check_failure({ended[1]}, ErrorKind::peer_lost, {"lost rank 0"});
 }
 
-TEST_CASE("a group that an exception ends gives up its calls while the other ranks are busy") {
+TEST_CASE("a group ended by an exception gives up its calls while the other ranks are busy") {
   check_ranks(2, [](ProcessGroup& first) {
-    static std::vector<int> data(3);  // stays until the group has given up the call
+    static std::vector<int> data(3);  // lives until the group has given up the call
     const auto store = job_store();
     try {
       ProcessGroup second = join();
@@ -365,7 +365,7 @@ TEST_CASE("a group that an exception ends gives up its calls while the other ran
   });
 }
 
-TEST_CASE("a crash in a thread of the library is reported as one in the program's") {
+TEST_CASE("a crash in a thread of the library is reported like one in the program's") {
   const auto ended = run_ranks(2, [] {
     return ddp::record([] {
       ProcessGroup group = join();

@@ -5,7 +5,7 @@
 
 namespace ddprun::tests {
 
-/// The calls of a group, each begun and then waited for.
+/// The calls of a group; each is begun and then waited for.
 class BegunCalls {
  public:
   using Counts = ddp::ProcessGroup::Counts;

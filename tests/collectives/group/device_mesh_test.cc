@@ -16,7 +16,7 @@ using ddp::ProcessGroup;
 
 namespace {
 
-/// In a mesh of these sizes each group has the ranks that differ in its dimension alone.
+/// Checks that in a mesh of these sizes each group has the ranks that differ only in its dimension.
 void check_mesh(ProcessGroup& group, const std::vector<MeshDimension>& dimensions) {
   const int own = group.rank();
   DeviceMesh mesh = ddp::mesh(*group.split(0), dimensions);
@@ -48,7 +48,7 @@ TEST_CASE("a mesh has a group for each line of ranks along a dimension", "[mpi]"
   });
 }
 
-TEST_CASE("a mesh of three dimensions, of the group that the options describe") {
+TEST_CASE("a mesh of three dimensions is made of the group that the options describe") {
   check_ranks(8, [] {
     DeviceMesh mesh = ddp::mesh({{"dp", 2}, {"pp", 2}, {"tp", 2}},
                                 {.backend = backend_of_test(), .timeout = std::chrono::minutes(2)});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks of a process group that do not make the same calls.
+// Ranks of a group that make different calls.
 #include <csignal>
 #include <string>
 #include <unistd.h>
@@ -22,11 +22,11 @@ namespace {
 using Elements = std::vector<float>;
 using Counts = std::vector<std::size_t>;
 
-/// A call that rank 1, the `odd` one, makes otherwise than the others.
+/// A call that rank 1, the `odd` one, makes differently from the others.
 struct DifferentCall {
   void (*make)(ProcessGroup& group, bool odd);
   Words texts;               ///< in every rank's error
-  std::string of_four = {};  ///< the same with four ranks
+  std::string of_four = {};  ///< more text with four ranks
 };
 
 const DifferentCall kDifferentCalls[] = {
@@ -63,7 +63,7 @@ const DifferentCall kDifferentCalls[] = {
        if (odd) sends[0] = 4;
        Elements out(odd ? all.size() - 1 : all.size());
        group.all_to_all_v(out, sends, all, counts);
-       group.barrier();  // a rank whose own blocks fit fails here
+       group.barrier();  // a rank whose own blocks match fails here
      },
      {"all_to_all_v float32", "elements", "which", "rank 0", "rank 1"}},
     {[](ProcessGroup& group, bool odd) {
@@ -71,7 +71,7 @@ const DifferentCall kDifferentCalls[] = {
        group.broadcast(data, odd ? 1 : 0);
      },
      {"broadcast float32[100] from rank 0", "broadcast float32[100] from rank 1"}},
-    // A rank that need not wait in these calls may find the difference in its next one only.
+    // A rank that need not wait in these calls may only find the difference in its next one.
     {[](ProcessGroup& group, bool odd) {
        static_cast<void>(group.broadcast(1.0F, odd ? 1 : 0));
        group.barrier();
@@ -94,11 +94,11 @@ const DifferentCall kDifferentCalls[] = {
 
 }  // namespace
 
-TEST_CASE("calls that differ between ranks fail before data moves, and are named",
+TEST_CASE("calls that differ between ranks fail before data moves, with both names",
           "[mpi][tcp][nodes]") {
   const int call = any_of(kDifferentCalls);
   const int size = GENERATE(2, 4);
-  // mpirun takes more than a second for each job.
+  // mpirun needs more than a second for each job.
   if (is_over_mpi() && size == 4 && kDifferentCalls[call].of_four.empty()) return;
   const auto ended = run_ranks(
       size,
@@ -110,8 +110,8 @@ TEST_CASE("calls that differ between ranks fail before data moves, and are named
   if (size == 4) check_failure(ended, ErrorKind::mismatch, {kDifferentCalls[call].of_four});
 }
 
-TEST_CASE("a rank that sent in a call unlike the others', and ends the group, prints both") {
-  const int root = GENERATE(0, 1);  // that the others name: the odd rank sends, too, or none reads
+TEST_CASE("a rank that sent in a different call and ends the group prints both calls") {
+  const int root = GENERATE(0, 1);  // the others' root: the odd rank sends, too, or nobody reads
   const auto ended = run_ranks(
       2,
       [](ProcessGroup& group, int of_others) {
@@ -131,7 +131,7 @@ TEST_CASE("a rank that sent in a call unlike the others', and ends the group, pr
                                             : "broadcast int32[1] from rank 0"));
 }
 
-TEST_CASE("a rank that sent to one that had left, and ends the group, prints that, and it alone") {
+TEST_CASE("only the rank that sent to a rank that had left prints that when it ends the group") {
   const auto ended = run_ranks(2, [](ProcessGroup& group) {
     static_cast<void>(group.broadcast(1, 0));
     if (group.rank() == 0) static_cast<void>(group.broadcast(2.0, 0));
@@ -144,7 +144,7 @@ TEST_CASE("a rank that sent to one that had left, and ends the group, prints tha
   CHECK(ended[1].output.empty());
 }
 
-TEST_CASE("a call unlike the others' is named as the only one, also when these have left by then") {
+TEST_CASE("a different call is named as the only one, even if the others have left") {
   const auto ended = run_ranks(4, [](ProcessGroup& group) {
     if (group.rank() != 1) return static_cast<void>(group.broadcast(1.0F, 0));
     fail_for_good(group, [&] { static_cast<void>(group.broadcast(1, 0)); });
@@ -154,7 +154,7 @@ TEST_CASE("a call unlike the others' is named as the only one, also when these h
                  "float32[1] from rank 0"});
 }
 
-TEST_CASE("a call unlike the others' is named as the only one, also when these are dead or busy") {
+TEST_CASE("a different call is named as the only one, even if the others are dead or busy") {
   const auto ended = run_ranks(4, [](ProcessGroup& group) {
     const auto store = job_store();
     const bool is_odd = group.rank() == 1;
@@ -178,7 +178,7 @@ TEST_CASE("a call unlike the others' is named as the only one, also when these a
   check_failure({ended[1], ended[2], ended[3]}, ErrorKind::mismatch, {odd});
 }
 
-TEST_CASE("a rank in a message fails by calls that differ, and says where it is, too") {
+TEST_CASE("a rank in a message fails by the others' different calls, and says where it is") {
   const auto ended = run_ranks(3, [](ProcessGroup& group) {
     const auto store = job_store();
     try {
@@ -200,7 +200,7 @@ TEST_CASE("a rank that leaves early is reported as leaving the group, not as los
   check_failure({ended[0], ended[2]}, ErrorKind::mismatch, {"leaving the group"});
 }
 
-TEST_CASE("a rank that never makes the call ends the others' wait, and they name it",
+TEST_CASE("the others' wait for a rank that never makes the call ends, and they name it",
           "[mpi][nodes]") {
   const int size = GENERATE(2, 4);
   const Words command = rank_command([](ProcessGroup& group) {

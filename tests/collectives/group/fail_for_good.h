@@ -10,7 +10,7 @@
 
 namespace ddprun::tests {
 
-/// Makes a call that fails, and then another, which has to fail with the same error.
+/// Makes a call that fails, and then another, which must fail with the same error.
 template <class F>
 void fail_for_good(ddp::ProcessGroup& group, F call) {
   try {
@@ -26,7 +26,7 @@ void fail_for_good(ddp::ProcessGroup& group, F call) {
   }
 }
 
-/// The number of one of these, each in its turn.
+/// Generates the number of each element.
 template <std::size_t N, class T>
 int any_of(const T (&)[N]) {
   return GENERATE(range(0, static_cast<int>(N)));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How ranks find each other, by each way there is.
+// Every way in which ranks find each other.
 
 #include <arpa/inet.h>
 #include <array>
@@ -38,7 +38,7 @@ using ddp::ErrorKind;
 
 namespace {
 
-/// The variables of one launcher, and none of the others'.
+/// The variables of one launcher; the other launchers' variables are empty.
 Variables only(Variables variables) {
   for (const char* name : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "PMI_RANK",
                            "OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "PMIX_NAMESPACE"}) {
@@ -47,7 +47,7 @@ Variables only(Variables variables) {
   return variables;
 }
 
-/// From now on this process makes none.
+/// From now on this process can make no Unix socket.
 void refuse_unix_sockets() {
   std::array<sock_filter, 6> rules = {{
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
@@ -69,7 +69,7 @@ Rank start(const Variables& variables, const std::string& init_method = "env://"
   return {rank_command([](ddp::ProcessGroup& group) { use_two_groups(group); }), all};
 }
 
-/// An interface of this host and its address; the loopback interface if there is no other one.
+/// An interface of this host and its address; the loopback interface if there is no other.
 std::pair<std::string, std::string> find_interface() {
   std::pair<std::string, std::string> found = {"lo", "127.0.0.1"};
   ifaddrs* first = nullptr;
@@ -84,8 +84,8 @@ std::pair<std::string, std::string> find_interface() {
   return found;
 }
 
-/// Limits this process to so many descriptors more than it has: also by the hard limit, up to which
-/// a group raises the other.
+/// Limits this process to `left` more descriptors, by the hard limit, too: a group raises the soft
+/// limit up to that.
 void leave_descriptors(int left) {
   const int next = ::dup(0);
   ::close(next);
@@ -107,10 +107,10 @@ TEST_CASE("ranks meet at a store that rank 0 serves, or in a file") {
     ranks.push_back(start({}, place + query));
   }
   check_success(ranks);
-  CHECK(std::filesystem::is_empty(folder.path));  // the last one removed the file
+  CHECK(std::filesystem::is_empty(folder.path));  // the last rank removed the file
 }
 
-TEST_CASE("the launcher's rank and size serve every init_method") {
+TEST_CASE("the launcher's rank and size work with every init_method") {
   const Folder folder;
   std::vector<Rank> ranks;
   for (int rank = 0; rank < 2; ++rank) {
@@ -120,7 +120,7 @@ TEST_CASE("the launcher's rank and size serve every init_method") {
   check_success(ranks);
 }
 
-TEST_CASE("ranks of a restart find each other in a store that outlived the ranks before") {
+TEST_CASE("restarted ranks find each other in a store that outlived the ranks before") {
   const LiveStore store;
   const auto start_rank = [&](int rank, const Variables& more) {
     Variables variables = more;
@@ -206,7 +206,7 @@ TEST_CASE("threads of one process meet in a store they share") {
   CHECK(sums == std::vector<std::int64_t>{6, 6, 6});
 }
 
-TEST_CASE("rank 0 refuses another backend or version, and serves the store briefly to that rank") {
+TEST_CASE("rank 0 refuses another backend or version, and serves the store briefly for that rank") {
   const auto [library, difference] = GENERATE(table<std::string, std::string>({
       {"nccl/" DDPRUN_VERSION, "the backend: cpu on rank 0, nccl on rank 1; name one in "},
       {"cpu/0.0.9", "the version of ddp: " DDPRUN_VERSION " on rank 0, 0.0.9 on rank 1; install "},
@@ -222,14 +222,14 @@ TEST_CASE("rank 0 refuses another backend or version, and serves the store brief
                   {"DDP_TEST_JOIN_MS", "3600000"}}));
   ddp::TcpStore store("127.0.0.1", port, {.timeout = 60s});
   store.set("ddp/0/pair/1/0", "an address");
-  store.set("ddp/0/joined/1", "127.0.0.1 1 1 process " + library);  // and then rank 1 hangs
+  store.set("ddp/0/joined/1", "127.0.0.1 1 1 process " + library);  // then rank 1 hangs
   const Ended ended = rank.wait();
   CHECK(ended.code == failed(ErrorKind::mismatch));
   INFO(ended.output);
   CHECK(contains(ended.output, "ddp: rank 0: ranks do not agree on " + difference));
 }
 
-TEST_CASE("what every rank publishes for all others does not grow with their number") {
+TEST_CASE("each rank's published data does not grow with the number of ranks") {
   const auto published = [](int size) {
     const auto store = std::make_shared<ddp::HashStore>();
     std::vector<std::thread> threads;
@@ -242,7 +242,7 @@ TEST_CASE("what every rank publishes for all others does not grow with their num
     for (auto& thread : threads) thread.join();
     return store->get("ddp/0/joined/0").size();
   };
-  CHECK(published(6) <= published(2) + 10);  // the length of numbers
+  CHECK(published(6) <= published(2) + 10);  // numbers may get longer
 }
 
 TEST_CASE("GLOO_SOCKET_IFNAME names the interface by which ranks reach each other") {
@@ -266,7 +266,7 @@ TEST_CASE("GLOO_SOCKET_IFNAME names the interface by which ranks reach each othe
                  "IP address; it has "));
 }
 
-TEST_CASE("gloo is another name of backend cpu") {
+TEST_CASE("gloo is another name for backend cpu") {
   const auto name_of = [](const char* backend) {
     return ddp::init_process_group({.backend = backend, .rank = 0, .world_size = 1}).backend();
   };
@@ -288,7 +288,7 @@ TEST_CASE("ranks of a host share memory if all of them can, else none does", "[t
   });
 }
 
-TEST_CASE("ranks share memory without a socket in which others could put something") {
+TEST_CASE("ranks share memory without a socket that others could write to") {
   check_ranks(2, rank_command([] {
                 refuse_unix_sockets();
                 ddp::ProcessGroup group = join();
@@ -300,7 +300,7 @@ TEST_CASE("ranks share memory without a socket in which others could put somethi
 TEST_CASE("if a rank has too few descriptors, memory is not shared, or no rank joins") {
   bool is_shared = false;
   bool joined_without = false;
-  // UBSan reads objects through a pipe, for which it needs more descriptors than the memory does.
+  // UBSan reads objects through a pipe, which needs more descriptors than the memory does.
   const bool is_exact = variable_or("UBSAN_OPTIONS", "").empty();
   for (int left = 13; left < 40 && !is_shared; ++left) {
     CAPTURE(left);
@@ -315,7 +315,7 @@ TEST_CASE("if a rank has too few descriptors, memory is not shared, or no rank j
         },
         left);
     CAPTURE(ended[0].output, ended[1].output);
-    // Rank 0 may be done when rank 1 has no descriptor for the connection with which it leaves.
+    // Rank 0 may be done when rank 1 has no descriptor for the connection by which it leaves.
     const bool lacks_last = contains(ended[1].output, "cannot accept a connection for messages") ||
                             (!is_exact && contains(ended[1].output, "invalid vptr"));
     CHECK(((ended[0].code == 0) == (ended[1].code == 0) || lacks_last));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A process group one of whose ranks ends.
+// Process groups that lose a rank.
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -38,10 +38,10 @@ namespace {
 using Elements = std::vector<float>;
 using Counts = std::vector<std::size_t>;
 
-/// Rank `victim` dies while `call` moves data; the others go on until they notice.
+/// Rank `victim` dies while `call` moves data; the others repeat it until they notice.
 template <class F>
 void die_in_the_middle(ProcessGroup& group, int victim, F call) {
-  group.barrier();  // so that all are connected
+  group.barrier();  // connects all ranks
   std::atomic<int> calls{0};
   std::thread killer;
   if (group.rank() == victim) {
@@ -57,21 +57,21 @@ void die_in_the_middle(ProcessGroup& group, int victim, F call) {
   }
 }
 
-/// A process that this one leaves behind, as a data loader may be; it ends after `other`.
+/// Leaves a child process behind, as a data loader may do; it ends after `other`.
 void leave_child_until_end_of(pid_t other) {
   pollfd end = {static_cast<int>(::syscall(SYS_pidfd_open, other, 0)), POLLIN, 0};
   check(end.fd >= 0, "pidfd_open");
   if (::fork() != 0) return;
-  ::close(STDOUT_FILENO);  // the test reads to its end
+  ::close(STDOUT_FILENO);  // the test reads until it is closed
   ::close(STDERR_FILENO);
   ::poll(&end, 1, -1);
   ::_exit(0);
 }
 
-/// A call that is made again and again, with 2^20 elements for each rank in `blocks`.
+/// A call to be repeated, with 2^20 elements for each rank in `blocks`.
 struct RepeatedCall {
   const char* name;
-  std::size_t count;  ///< of data
+  std::size_t count;  ///< elements of `data`
   void (*make)(ProcessGroup& group, Elements& data, Elements& blocks, const Counts& counts);
 };
 
@@ -137,7 +137,7 @@ const RepeatedCall kRepeatedCalls[] = {
      }},
 };
 
-/// Rank 1 was killed, and the others say so.
+/// Checks that rank 1 was killed, and that the others say so.
 void check_killed_rank_1(std::vector<Ended> ended) {
   CHECK(ended[1].code == 128 + SIGKILL);
   ended.erase(ended.begin() + 1);
@@ -146,11 +146,12 @@ void check_killed_rank_1(std::vector<Ended> ended) {
 
 }  // namespace
 
-TEST_CASE("a rank killed in the middle of a call fails the others, which name it", "[nodes]") {
+TEST_CASE("the others fail and name a rank killed in the middle of a call", "[nodes]") {
   const int size = GENERATE(2, 4);
   const int call = any_of(kRepeatedCalls);
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  if ((size == 2) == (call % 2 == 0)) return;  // they take ten times as long: each call of one size
+  if ((size == 2) == (call % 2 == 0))
+    return;  // sanitizers take ten times as long: each call with one size
 #endif
   const auto ended = run_ranks(
       size,
@@ -169,7 +170,7 @@ TEST_CASE("a rank killed in the middle of a call fails the others, which name it
   check_killed_rank_1(ended);
 }
 
-TEST_CASE("a rank killed in the middle of a call of a part fails the others, which name it",
+TEST_CASE("the others fail and name a rank killed in the middle of a call of a part",
           "[tcp][nodes]") {
   const int size = GENERATE(2, 4);
   check_killed_rank_1(run_ranks(size, [](ProcessGroup& group) {
@@ -179,8 +180,8 @@ TEST_CASE("a rank killed in the middle of a call of a part fails the others, whi
   }));
 }
 
-TEST_CASE("a rank that leaves its other groups by the loss of a rank is not taken for that one") {
-  for (int job = 0; job < 6; ++job) {  // which of two things on rank 0 came first
+TEST_CASE("a rank that leaves its other groups because of a loss is not taken for the lost one") {
+  for (int job = 0; job < 6; ++job) {  // depends on which of two events on rank 0 came first
     check_killed_rank_1(run_ranks(3, [](ProcessGroup& group) {
       auto part = group.split(group.rank() % 2);
       part->barrier();
@@ -191,7 +192,7 @@ TEST_CASE("a rank that leaves its other groups by the loss of a rank is not take
   }
 }
 
-TEST_CASE("a rank killed while others connect to it fails them, and they name it") {
+TEST_CASE("the others fail and name a rank killed while they connect to it") {
   const int size = GENERATE(2, 4);
   const LiveStore store;
   const Words command = rank_command([](ProcessGroup& group) { group.barrier(); });
@@ -209,9 +210,7 @@ TEST_CASE("a rank killed while others connect to it fails them, and they name it
   check_failure(others, ErrorKind::peer_lost, {"lost rank 1 while connecting"});
 }
 
-TEST_CASE(
-    "a rank 0 killed while it waits for the others is named at once, also by one that comes "
-    "later") {
+TEST_CASE("a rank 0 killed while it waits for the others is named at once, also by late ranks") {
   constexpr int kSize = 5;
   const LiveStore store;
   const Words command = rank_command([](ProcessGroup& group) { group.barrier(); });
@@ -279,7 +278,7 @@ TEST_CASE("the others fail only when the process of a rank that left with an err
           check(::poll(&end, 1, 0) == 1, std::string("it still runs: ") + error.what());
           return 0;
         } catch (const std::runtime_error&) {
-          std::this_thread::sleep_for(100ms);  // it takes some time to end
+          std::this_thread::sleep_for(100ms);  // the process takes some time to end
           return 1;
         }
         static const struct Last {
@@ -320,7 +319,7 @@ TEST_CASE("a rank whose store never answers about a loss ends with the loss as t
   CHECK(contains(ended[0].output, "lost rank 1 in #2 barrier: its connection ended; the store"));
 }
 
-TEST_CASE("record() shows no calls of a rank that has only lost another") {
+TEST_CASE("record() shows no calls of a rank that only lost another") {
   const auto ended = run_ranks(2, rank_command([] {
                                  return ddp::record([] {
                                    ProcessGroup group = join();
@@ -336,7 +335,7 @@ TEST_CASE("record() shows no calls of a rank that has only lost another") {
         "ddp::Error: ddp: rank 0 lost rank 1 in #2 barrier: its connection ended\n");
 }
 
-TEST_CASE("a stopped rank 0 is named by the others if it serves the store") {
+TEST_CASE("the others name a stopped rank 0 if it serves the store") {
   const std::uint16_t port = unused_port();
   const Words command = rank_command([](ProcessGroup& group) {
     group.barrier();
@@ -359,9 +358,9 @@ TEST_CASE("a stopped rank 0 is named by the others if it serves the store") {
   }
 }
 
-TEST_CASE("a rank that throws between calls fails the others, which name it", "[tcp][nodes]") {
+TEST_CASE("the others fail and name a rank that throws between calls", "[tcp][nodes]") {
   const auto ended = run_ranks(3, [](ProcessGroup& group) {
-    group.barrier();  // so that all are connected
+    group.barrier();  // connects all ranks
     if (group.rank() == 1) throw std::runtime_error("thrown by the program");
     fail_for_good(group, [&] { group.barrier(); });
   });
@@ -370,7 +369,7 @@ TEST_CASE("a rank that throws between calls fails the others, which name it", "[
   check_failure({ended[0], ended[2]}, ErrorKind::peer_lost, {"lost rank 1"});
 }
 
-TEST_CASE("the end of a rank is noticed while a process that it forked lives on", "[tcp]") {
+TEST_CASE("the end of a rank is noticed while a process that it forked is alive", "[tcp]") {
   const int victim = GENERATE(0, 1);  // rank 0 serves the store
   const bool sends = GENERATE(false, true);
   const Words command = rank_command(

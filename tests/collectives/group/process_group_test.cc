@@ -22,7 +22,7 @@ using ddp::ReduceOp;
 
 namespace {
 
-// Around 16,384 float32 and 8,192 float64, calls change from small to large.
+// Calls change from small to large around 16,384 float32 and 8,192 float64.
 const std::vector<std::size_t> kCounts = {0, 1, 3, 64, 1000, 8'192, 8'193, 16'384, 16'385, 65'537};
 
 /// The value of rank `rank` at `i`: spread, of both signs, with ties between ranks.
@@ -100,7 +100,7 @@ std::int64_t sum_of_ranks(ProcessGroup& group, std::int64_t own) {
 
 }  // namespace
 
-TEST_CASE("every operation gives every type's right result at every size of group", "[tcp]") {
+TEST_CASE("every operation gives the right result for every type at every size of group", "[tcp]") {
   const int size = GENERATE(1, 2, 3, 4);
   check_ranks(size, [](ProcessGroup& group) {
     check_type<float>(group);
@@ -111,7 +111,7 @@ TEST_CASE("every operation gives every type's right result at every size of grou
   });
 }
 
-TEST_CASE("calls in quick succession keep to their order", "[mpi][tcp][nodes]") {
+TEST_CASE("calls in quick succession keep their order", "[mpi][tcp][nodes]") {
   check_ranks(3, [](ProcessGroup& group) {
     for (std::int32_t i = 0; i < 200; ++i) {
       const int root = i % group.size();
@@ -222,7 +222,7 @@ TEST_CASE("byte strings of any length are broadcast and gathered", "[mpi]") {
   });
 }
 
-TEST_CASE("without a launcher's store rank 0 serves it, and ranks may come before it") {
+TEST_CASE("without a launcher's store rank 0 serves it, and other ranks may come first") {
   const std::uint16_t port = unused_port();
   std::vector<Rank> ranks;
   for (int rank = 2; rank >= 0; --rank) {
@@ -233,9 +233,9 @@ TEST_CASE("without a launcher's store rank 0 serves it, and ranks may come befor
   check_success(ranks);
 }
 
-TEST_CASE("a group that is made and left as an exception unwinds the stack finishes its calls") {
+TEST_CASE("a group made and left during stack unwinding finishes its calls") {
   check_ranks(2, [](ProcessGroup& group) {
-    static const std::vector<float> payload(1'000'000, 1);  // is sent when rank 1 receives it
+    static const std::vector<float> payload(1'000'000, 1);  // sent when rank 1 receives it
     struct Leaver {
       ~Leaver() { const ddp::Work sent = join().isend(payload, 1); }
     };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank of a job on several nodes. It checks that ranks of a node share memory, and prints them.
+// One rank of a job on several nodes. Checks that ranks of a node share memory, and prints them.
 
 #include <cstdio>
 #include <span>

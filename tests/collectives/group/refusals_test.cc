@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Process groups that cannot be made, and calls that they refuse.
+// Process groups that cannot be made, and calls that groups refuse.
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -27,7 +27,7 @@ const auto kJustMeet = [](ProcessGroup& group) { group.barrier(); };
 
 }  // namespace
 
-TEST_CASE("ranks that do not join are named") {
+TEST_CASE("the error names ranks that do not join") {
   const LiveStore store;
   std::vector<Rank> ranks;
   const Words command = rank_command([] {
@@ -45,7 +45,7 @@ TEST_CASE("ranks that do not join are named") {
                 {"ranks 1 and 3 did not join within 1500 ms"});
 }
 
-TEST_CASE("a rank that comes when rank 0 has given up waiting for it is told so at once") {
+TEST_CASE("a rank that comes after rank 0 has given up waiting is notified at once") {
   const LiveStore store;
   Variables impatient = kImpatientToJoin;
   impatient.merge(place(0, 2, store.port()));
@@ -56,7 +56,7 @@ TEST_CASE("a rank that comes when rank 0 has given up waiting for it is told so 
   check_failure({first, late}, ErrorKind::timed_out, {"rank 1 did not join within 1500 ms"});
 }
 
-TEST_CASE("a rank that waits for rank 0, which has joined and hangs or has ended, names it") {
+TEST_CASE("a rank that waits for a rank 0 that has joined, and hangs or has ended, names it") {
   const auto [is_listening, kind, text] = GENERATE(table<bool, ErrorKind, std::string>({
       {true, ErrorKind::timed_out, "rank 0 did not see all ranks join within 1500 ms"},
       {false, ErrorKind::peer_lost, "lost rank 0 while connecting: Connection refused"},
@@ -73,7 +73,7 @@ TEST_CASE("a rank that waits for rank 0, which has joined and hangs or has ended
   check_failure({Rank(command, variables).wait()}, kind, {text});
 }
 
-TEST_CASE("a store that is not there is named") {
+TEST_CASE("the error names a store that is not there") {
   const std::uint16_t port = unused_port();
   Variables variables = kImpatientToJoin;
   variables.merge(place(1, 2, port));
@@ -82,7 +82,7 @@ TEST_CASE("a store that is not there is named") {
       {"cannot reach the store at 127.0.0.1:" + std::to_string(port), "Connection refused"});
 }
 
-TEST_CASE("wrong arguments are refused and leave the group as it was", "[mpi]") {
+TEST_CASE("wrong arguments are refused, and the group stays as it was", "[mpi]") {
   const auto ended = run_ranks(2, [](ProcessGroup& group) {
     std::vector<std::int32_t> data(4, group.rank());
     const ddp::DeviceSpan<std::int32_t> device = {data.data(), data.size()};
@@ -124,7 +124,7 @@ TEST_CASE("wrong arguments are refused and leave the group as it was", "[mpi]") 
     for (const char* call : {"all_reduce", "broadcast", "send"}) {
       CHECK(contains(rank.output, std::string(call) + " of a buffer whose address is null"));
     }
-    if (is_over_mpi()) continue;  // which moves data on devices
+    if (is_over_mpi()) continue;  // MPI also moves data on devices
     CHECK(contains(rank.output, "reduce: backend cpu moves data in host memory only"));
     CHECK(contains(rank.output, "broadcast: backend cpu moves data in host memory only"));
     CHECK(contains(rank.output, "use init_process_group({.backend = \"nccl\"})"));
@@ -167,7 +167,7 @@ TEST_CASE("a wrong environment is refused with a hint") {
 }
 
 TEST_CASE(
-    "a backend that is not installed, or cannot be loaded, is refused with the missing library") {
+    "a backend that is not installed or cannot be loaded is refused with the library's name") {
   const Folder folder;
   const std::filesystem::path library = build_path("lib/" DDP_LIBRARY);
   std::filesystem::copy_file(library, folder.path / library.filename());

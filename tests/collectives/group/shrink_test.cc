@@ -20,7 +20,8 @@ std::vector<float> own_data(const ProcessGroup& group) {
   return std::vector<float>(20'000, static_cast<float>(group.rank()));
 }
 
-/// That every rank of `rest` is there, and that it is a whole group: with parts, objects, messages.
+/// Checks that all ranks of `rest` are there, and that it is a whole group: parts, objects,
+/// messages.
 void check_works(ProcessGroup& rest, const std::vector<int>& whole, const std::string& own) {
   check(rest.size() == std::ssize(whole), "a group of " + std::to_string(rest.size()));
   std::vector<float> data = own_data(rest);
@@ -57,7 +58,7 @@ void call_until_lost(ProcessGroup& group) {
 
 }  // namespace
 
-TEST_CASE("ranks go on in a group without one that was killed", "[tcp][nodes]") {
+TEST_CASE("ranks continue in a group without a killed rank", "[tcp][nodes]") {
   const int size = GENERATE(2, 3, 4);
   const auto ended = run_ranks(size, [](ProcessGroup& group) {
     call_until_lost(group);
@@ -72,7 +73,7 @@ TEST_CASE("ranks go on in a group without one that was killed", "[tcp][nodes]") 
   }
 }
 
-TEST_CASE("ranks go on in a group without one that lives, whose calls fail then") {
+TEST_CASE("ranks continue in a group without a living rank, whose calls then fail") {
   const int size = GENERATE(2, 3, 4);
   for (const Ended& rank : run_ranks(size, [](ProcessGroup& group) {
          const int last = group.size() - 1;
@@ -92,7 +93,8 @@ TEST_CASE("ranks go on in a group without one that lives, whose calls fail then"
   }
 }
 
-TEST_CASE("parts of a group go on when it shrinks, also those with excluded ranks", "[nodes]") {
+TEST_CASE("parts of a group stay usable when it shrinks, also those with excluded ranks",
+          "[nodes]") {
   const int size = 4;
   for (const Ended& rank : run_ranks(size, [](ProcessGroup& group) {
          auto pair = group.split(group.rank() / 2, group.rank());
@@ -116,7 +118,7 @@ TEST_CASE("parts of a group go on when it shrinks, also those with excluded rank
   }
 }
 
-TEST_CASE("an abort ends the calls of other threads and ranks, which say who it was",
+TEST_CASE("an abort ends the calls of other threads and ranks, which name the rank",
           "[tcp][nodes]") {
   const int size = GENERATE(1, 2, 3, 4);
   for (const Ended& rank : run_ranks(size, [](ProcessGroup& group) {
@@ -142,7 +144,7 @@ TEST_CASE("an abort ends the calls of other threads and ranks, which say who it 
   }
 }
 
-TEST_CASE("a shrink without what is no other rank is refused, and leaves the group as it was",
+TEST_CASE("a shrink that excludes an invalid rank is refused, and the group stays as it was",
           "[mpi]") {
   check_ranks(2, [](ProcessGroup& group) {
     const std::vector<int> wrong_ones[] = {
@@ -152,7 +154,7 @@ TEST_CASE("a shrink without what is no other rank is refused, and leaves the gro
   });
 }
 
-TEST_CASE("ranks that do not come to a smaller group are named") {
+TEST_CASE("the error names ranks that do not come to a smaller group") {
   const auto ended = run_ranks_but(2, 3, rank_command([](ProcessGroup& group) {
                                      group.barrier();
                                      if (group.rank() == 2) ::pause();

@@ -33,8 +33,8 @@ using ddp::StartMethod;
 
 namespace {
 
-/// A process of its own that spawns as `body` does. Returns when every process that could write to
-/// the output has ended.
+/// Runs a process that spawns as `body` does. Returns when every process that could write to the
+/// output has ended.
 template <RankBody F, class... Args>
 Ended run_spawner(F body, const Args&... arguments) {
   return Rank(rank_command(body, arguments...), {}).wait();
@@ -49,7 +49,7 @@ void add_up_ranks(int rank) {
   }
 }
 
-/// Of a thread.
+/// The body of a thread.
 void wait_until_stopped(const std::stop_token& stopped) {
   std::atomic<bool> done{false};
   const std::stop_callback wake(stopped, [&] {
@@ -66,8 +66,8 @@ void print_waiting() {
 
 constexpr unsigned kOtherUser = 54'321;
 
-/// The bytes that a process of `user` gets from the store for its first request: 1, or 0 when it is
-/// closed.
+/// The number of bytes that a process of `user` gets from the store for its first request: 1, or 0
+/// if the connection is closed.
 int reply_to(unsigned user) {
   const pid_t pid = ::fork();
   if (pid == 0) {
@@ -102,7 +102,7 @@ TEST_CASE("spawned processes find each other, and spawn returns when all have en
   CHECK(ended.output == "once\nall ended\n");  // no process printed what was in our buffer
 }
 
-TEST_CASE("another user of the host is turned away from the store of spawned processes") {
+TEST_CASE("the store of spawned processes closes connections of another user of the host") {
   if (::geteuid() != 0) {
     WARN("to be another user needs root");
     return;
@@ -116,7 +116,7 @@ TEST_CASE("another user of the host is turned away from the store of spawned pro
   CHECK(contains(ended.output, "own 1, another's 0"));
 }
 
-TEST_CASE("a spawn that gets no descriptors says so") {
+TEST_CASE("a spawn without free descriptors reports that") {
   if (!variable_or("UBSAN_OPTIONS", "").empty()) {
     WARN("UBSan reads objects through a pipe, for which it needs descriptors");
     return;
@@ -148,7 +148,7 @@ TEST_CASE("the first failure of a spawned process is thrown with its text") {
           if (rank == 1) {
             if (how == FailureBy::exception) throw std::runtime_error("thrown by the program");
             if (how == FailureBy::exit_code) std::_Exit(7);
-            std::signal(SIGSEGV, SIG_DFL);  // sanitizers handle it
+            std::signal(SIGSEGV, SIG_DFL);  // sanitizers handle it otherwise
             std::raise(SIGSEGV);
           }
           group.barrier();
@@ -158,8 +158,8 @@ TEST_CASE("the first failure of a spawned process is thrown with its text") {
   check_failure({ended}, ErrorKind::peer_lost, {text + "\n"});
 }
 
-TEST_CASE("a failure stops the others, in the end by SIGKILL") {
-  const Ended ended = run_spawner([] {  // ends only when they do
+TEST_CASE("a failure stops the others, finally by SIGKILL") {
+  const Ended ended = run_spawner([] {  // ends only when all processes do
     const auto body = [](int rank) {
       join().barrier();
       if (rank == 1) throw std::runtime_error("thrown by the program");
@@ -172,7 +172,7 @@ TEST_CASE("a failure stops the others, in the end by SIGKILL") {
   check_failure({ended}, ErrorKind::peer_lost, {"rank 1 failed: thrown by the program"});
 }
 
-TEST_CASE("spawned processes die with the one that spawned them") {
+TEST_CASE("spawned processes die with the process that spawned them") {
   const Ended ended = run_spawner([] {  // its output ends when the last of them is gone
     ddp::spawn(3, [parent = ::getpid()](int rank) {
       ProcessGroup group = join();
@@ -186,7 +186,7 @@ TEST_CASE("spawned processes die with the one that spawned them") {
   CHECK(contains(ended.output, "waits"));
 }
 
-TEST_CASE("spawn refuses a process that has other threads") {
+TEST_CASE("spawn refuses a process with other threads") {
   const Ended ended = run_spawner([] {
     const std::jthread other(wait_until_stopped);
     ddp::spawn(4, add_up_ranks);
@@ -194,7 +194,7 @@ TEST_CASE("spawn refuses a process that has other threads") {
   check_failure({ended}, ErrorKind::usage, {"this process runs ", "StartMethod::exec"});
 }
 
-TEST_CASE("a program that has other threads spawns processes that run it again") {
+TEST_CASE("a program with other threads spawns processes that run it again") {
   const Ended ended = run_spawner([] {
     const std::jthread other(wait_until_stopped);
     const std::string own = "in a process that has other threads";
