@@ -16,8 +16,8 @@
 
 #include "tests/collectives/in_rank.h"
 
-/// Makes every call there is, with every type, and compares each result with a plain computation of
-/// its own. A wrong one is printed, and ends the process with exit code 1.
+/// Makes every call, with every type, and compares each result with a plain computation. A wrong
+/// result is printed, and ends the process with exit code 1.
 namespace ddp_tests {
 
 using ddp::ReduceOp;
@@ -38,8 +38,8 @@ template <class T>
 inline constexpr bool kIsFloat8 =
     std::is_same_v<T, ddp::float8_e4m3> || std::is_same_v<T, ddp::float8_e5m2>;
 
-/// Element `i` of what rank `rank` has: random, but the same on all ranks. Floating-point values
-/// are small and whole, so that no order of summing makes a difference.
+/// Element `i` of rank `rank`: random, but the same on all ranks. Floating-point values are small
+/// and whole, so that the order of summing makes no difference.
 template <class T>
 T value(int rank, std::size_t i) {
   std::uint64_t x = i * 0x9E3779B97F4A7C15U + static_cast<std::uint64_t>(rank + 1) * 0xD1B54A32U;
@@ -133,15 +133,14 @@ std::vector<T> all_combined(ReduceOp op, int size, std::size_t count, std::size_
   return all;
 }
 
-/// Of a group that rounds to the elements' type at each step, as NCCL does, and not only at the
-/// end.
+/// A group that rounds to the elements' type at each step, as NCCL does, and not only at the end.
 template <class Group>
 concept RoundsEachStep = Group::kRoundsEachStep;
 
-/// The largest error of rounding with values of value(): in products and averages.
+/// Whether the error is at most that of rounding, for products and averages of value().
 template <class T>
 bool is_near(T got, T expected, int steps) {
-  constexpr double kLargest = 8;  // of value()
+  constexpr double kLargest = 8;  // the largest value()
   const double precision = std::is_same_v<Wide<T>, double>           ? 0x1p-52
                            : std::is_same_v<T, std::complex<double>> ? 0x1p-52
                            : std::is_same_v<T, std::complex<float>>  ? 0x1p-23
@@ -162,7 +161,7 @@ class Checker {
   Checker(Group& group, std::size_t count)
       : group_(group), rank_(group.rank()), size_(group.size()), count_(count) {
     for (int rank = 0; rank < size_; ++rank) {
-      // Of the ranks after the first, some have nothing and some have more than others.
+      // After rank 0, some ranks have nothing and some have more than others.
       counts_.push_back(count * static_cast<std::size_t>((rank * 2 + 1) % 3) / 2 +
                         static_cast<std::size_t>(rank % 2));
       begins_.push_back(total_);
@@ -177,12 +176,12 @@ class Checker {
     for (ReduceOp op : kOps) {
       if (!has(op)) continue;
       reductions(op);
-      if (count_ > 2000) break;  // the bits of large sums tell enough
+      if (count_ > 2000) break;  // the bits of large sums are not needed
     }
     refusals();
   }
 
-  /// All that NCCL can do with complex numbers.
+  /// Makes all calls that NCCL can do with complex numbers.
   void without_products() {
     for (int root = 0; root < size_; ++root) rooted(root);
     gathers();
@@ -191,7 +190,7 @@ class Checker {
     reductions(ReduceOp::avg);
   }
 
-  /// One of each kind, of more than the others have together.
+  /// Makes one call of each kind, with more data than all others together.
   void large() {
     gathers();
     exchanges();
@@ -231,7 +230,7 @@ class Checker {
   static std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
   std::size_t times_size() const { return count_ * at(size_); }
 
-  /// Every rank's first elements, one after the other.
+  /// Every rank's first elements, one rank after the other.
   std::vector<T> everyone(const Counts& counts) const {
     std::vector<T> all;
     for (int rank = 0; rank < size_; ++rank) {
@@ -314,7 +313,7 @@ class Checker {
     group_.all_to_all(data, data);
     same("all_to_all in place", data, expected);
 
-    // Rank r sends rank q counts_[q] elements, and rank 0 sends itself and others nothing.
+    // Rank r sends rank q counts_[q] elements; rank 0 sends nothing.
     const Counts send = rank_ == 0 ? Counts(at(size_), 0) : counts_;
     Counts recv(at(size_), counts_[at(rank_)]);
     recv[0] = 0;
@@ -359,7 +358,7 @@ class Checker {
     is_rounded_ = false;
   }
 
-  /// An operation that the type does not have is refused, and the group is as good as before.
+  /// Checks that an operation that the type does not have is refused, and the group stays usable.
   void refusals() {
     for (ReduceOp op : kOps) {
       if (has(op)) continue;
@@ -381,10 +380,10 @@ class Checker {
   Counts counts_;
   Counts begins_;
   std::size_t total_ = 0;
-  bool is_rounded_ = false;  // what is compared now
+  bool is_rounded_ = false;  // the result that is compared now
 };
 
-// Sanitizers make the checking itself many times slower; what they look for shows with less data.
+// Sanitizers make the checks many times slower; less data also shows what they look for.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr bool kSanitized = true;
 #else
@@ -396,7 +395,7 @@ void check_type(Group& group, const std::vector<std::size_t>& counts) {
   for (const std::size_t count : counts) Checker<T, Group>(group, count).all();
 }
 
-/// The counts of elements of so many bytes.
+/// Returns the counts for elements of `width` bytes.
 using CountsOf = std::vector<std::size_t> (*)(std::size_t width);
 
 template <class Group>

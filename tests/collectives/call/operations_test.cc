@@ -24,7 +24,7 @@ using ddp::ProcessGroup;
 
 namespace {
 
-/// Around 64 KiB of a block calls change from small to large; pieces have 126 KiB.
+/// Calls change from small to large around 64 KiB of a block; pieces have 126 KiB.
 std::vector<std::size_t> counts_of(std::size_t width) {
   const std::size_t limit = (64 << 10) / width;
   const std::size_t piece = (126 << 10) / width;
@@ -34,15 +34,15 @@ std::vector<std::size_t> counts_of(std::size_t width) {
   return counts;
 }
 
-/// MPI's ranks wait by spinning. Where other programs have the processors, too, three of them take
-/// 26 s for all types on two processors.
+/// MPI's ranks wait by spinning. If other programs use the processors, too, three ranks take 26 s
+/// for all types on two processors.
 void check_few_types(ProcessGroup& group) {
   ddp_tests::check_type<bfloat16>(group, counts_of(sizeof(bfloat16)));
   ddp_tests::check_type<std::int8_t>(group, counts_of(1));
   ddp_tests::check_type<double>(group, counts_of(sizeof(double)));
 }
 
-/// With backend cpu ddprun starts the ranks, as it does for users.
+/// With backend cpu, ddprun starts the ranks, as it does for users.
 template <RankBody F>
 Ended run_job(int size, F body) {
   const Variables patient = {{"DDP_TEST_TIMEOUT_MS", "120000"}};
@@ -55,9 +55,9 @@ Ended run_job(int size, F body) {
 
 }  // namespace
 
-TEST_CASE("every operation gives every type's right result, in place or not, small and large",
+TEST_CASE("every operation gives the right result for every type, in place or not, at any size",
           "[mpi][nodes]") {
-  // Ranks of MPI wait by spinning, which a sanitizer makes slow where there are more than
+  // MPI's ranks wait by spinning. A sanitizer makes that slow if there are more ranks than
   // processors.
   const int size = ddp_tests::kSanitized ? GENERATE(2, 3) : GENERATE(1, 2, 3, 5);
   if (is_over_mpi() && size > 3) return;
@@ -78,7 +78,7 @@ TEST_CASE("every operation gives every type's right result, in place or not, sma
   CHECK(contains(job.output, "all_reduce cannot take the bxor of bfloat16: only of integers"));
 }
 
-TEST_CASE("every call that is begun and waited for gives what the one that blocks does") {
+TEST_CASE("every begun call gives the same result as the blocking one") {
   const int size = GENERATE(1, 2, 3, 4);
   const Ended job = run_job(size, [](ProcessGroup& group) {
     BegunCalls begun(group);
@@ -106,7 +106,7 @@ TEST_CASE("every integer type is an element, of its size and sign") {
   STATIC_REQUIRE(!ddp::Element<std::string>);
 }
 
-TEST_CASE("a number is combined as a buffer of one element is, and structs are moved as bytes",
+TEST_CASE("a number is combined like a buffer of one element, and structs are moved as bytes",
           "[mpi]") {
   const int size = GENERATE(1, 2, 3, 4);
   const Ended job = run_job(size, [](ProcessGroup& group) {
@@ -135,7 +135,7 @@ TEST_CASE("a number is combined as a buffer of one element is, and structs are m
   CHECK(job.code == 0);
 }
 
-TEST_CASE("the min and max are NaN on every rank where one rank has NaN", "[mpi][nodes][tcp]") {
+TEST_CASE("the min and max are NaN on every rank if one rank has NaN", "[mpi][nodes][tcp]") {
   const int size = is_over_mpi() ? 3 : GENERATE(2, 4, 9);  // more than 8 use trees, over TCP
   const Ended job = run_job(size, [](ProcessGroup& group) {
     const auto ranks = static_cast<std::size_t>(group.size());
@@ -163,7 +163,7 @@ TEST_CASE("the min and max are NaN on every rank where one rank has NaN", "[mpi]
   CHECK(job.code == 0);
 }
 
-TEST_CASE("64 MiB are moved and combined as less is", "[mpi]") {
+TEST_CASE("64 MiB are moved and combined like less data", "[mpi]") {
   const Ended job = run_job(3, [](ProcessGroup& group) {
     constexpr std::size_t kBytes = std::size_t{ddp_tests::kSanitized ? 8 : 64} << 20;
     ddp_tests::Checker<float, ProcessGroup>(group, kBytes / sizeof(float) / 3).large();
@@ -172,7 +172,7 @@ TEST_CASE("64 MiB are moved and combined as less is", "[mpi]") {
   CHECK(job.code == 0);
 }
 
-TEST_CASE("every float16 becomes the float it stands for, and that one it again") {
+TEST_CASE("every float16 becomes its float, and that float becomes the float16 again") {
   for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
     const auto half = float16::from_bits(static_cast<std::uint16_t>(bits));
     const int exponent = static_cast<int>(bits >> 10U & 31U);
@@ -191,7 +191,7 @@ TEST_CASE("every float16 becomes the float it stands for, and that one it again"
   }
 }
 
-TEST_CASE("between two float16 the nearer is taken, and in the middle the even one") {
+TEST_CASE("a float between two float16 becomes the nearer, or in the middle the even one") {
   for (std::uint16_t bits = 0; bits < 0x7bff; ++bits) {
     const float low = float16::from_bits(bits);
     const float high = float16::from_bits(static_cast<std::uint16_t>(bits + 1));
@@ -207,7 +207,7 @@ TEST_CASE("between two float16 the nearer is taken, and in the middle the even o
   CHECK(float16(std::numeric_limits<float>::denorm_min()).bits() == 0);
 }
 
-TEST_CASE("between two bfloat16 the nearer is taken, and in the middle the even one") {
+TEST_CASE("a float between two bfloat16 becomes the nearer, or in the middle the even one") {
   for (std::uint32_t bits = 0; bits < 0x7f7f; ++bits) {
     const auto low = bfloat16::from_bits(static_cast<std::uint16_t>(bits));
     const float middle = std::bit_cast<float>(bits << 16U | 0x8000U);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reductions by the widest instructions of this processor give what one step after the other does,
-// and NaN wins in both.
+// Reductions by the widest instructions of this processor give the same as one step after the
+// other, and NaN is chosen in both.
 #include "collectives/call/reduction.h"
 
 #include <algorithm>
@@ -43,7 +43,7 @@ constexpr std::array kReducedTypes = {
 constexpr std::array kEveryOp = {ReduceOp::sum, ReduceOp::avg,  ReduceOp::product, ReduceOp::min,
                                  ReduceOp::max, ReduceOp::band, ReduceOp::bor,     ReduceOp::bxor};
 
-/// Random bytes without infinity and NaN in any type: no number has all bits of its exponent.
+/// Random bytes without infinity or NaN in any type: no number has all bits of its exponent.
 std::vector<std::uint8_t> random_bytes(std::size_t count, unsigned seed) {
   std::minstd_rand random(seed);
   std::vector<std::uint8_t> bytes(count);
@@ -65,7 +65,7 @@ std::vector<std::uint8_t> by_steps(const Reduction& by, const Parts& parts, int 
   return result;
 }
 
-/// Combines the parts, which are in `memory`, in the place of part `in_place`.
+/// Combines the parts in `memory`, with part `in_place` as output.
 void check_combined(const Reduction& by, int ranks, std::size_t count, std::size_t width,
                     int in_place) {
   const std::size_t bytes = count * width;
@@ -80,7 +80,7 @@ void check_combined(const Reduction& by, int ranks, std::size_t count, std::size
   CHECK(out == expected);
 }
 
-/// The result for one number of each rank, all at once and step by step.
+/// The result for one number of each rank, computed at once and step by step.
 template <class T>
 std::array<float, 2> combined(const Reduction& by, const std::vector<float>& numbers,
                               std::size_t count) {
@@ -126,7 +126,7 @@ void check_nan_wins(DataType type) {
 
 }  // namespace
 
-TEST_CASE("the min and max of numbers and NaN are NaN, in whichever order they are combined") {
+TEST_CASE("the min and max of numbers and NaN are NaN in any order") {
   check_nan_wins<float>(DataType::float32);
   check_nan_wins<double>(DataType::float64);
   check_nan_wins<ddp::float16>(DataType::float16);
@@ -135,7 +135,7 @@ TEST_CASE("the min and max of numbers and NaN are NaN, in whichever order they a
   check_nan_wins<ddp::float8_e5m2>(DataType::float8_e5m2);
 }
 
-TEST_CASE("all parts combined at once are what they are one after the other, of every type") {
+TEST_CASE("all parts combined at once give the same as one after the other, for every type") {
   for (const auto& [type, width] : kReducedTypes) {
     for (const ReduceOp op : kEveryOp) {
       if (!ddp::internal::allows(type, op)) continue;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elements beside plain numbers, and values that need no buffer.
+// Elements other than plain numbers, and values that need no buffer.
 
 #include <array>
 #include <climits>
@@ -33,7 +33,7 @@ struct ddp::Serializer<nlohmann::json> {
 
 namespace {
 
-/// With padding, which no test reads.
+/// Has padding, which no test reads.
 struct Reading {
   std::int16_t label = 0;
   double weight = 0;
@@ -109,7 +109,7 @@ void check_moves_of_structs(ProcessGroup& group) {
 
 void check_bool(ProcessGroup& group) {
   const int ranks = group.size();
-  // True on all ranks, on rank 0 alone, on none, on all but the last.
+  // True on all ranks, only on rank 0, on none, on all but the last.
   const std::array own = {true, group.rank() == 0, false, group.rank() < ranks - 1};
   const bool alone = ranks == 1;
   const auto combined = [&](ReduceOp op) {
@@ -174,8 +174,8 @@ void check_objects(ProcessGroup& group) {
   check(gathered == (group.rank() == 0 ? expected : std::vector<json>()), "gather_object");
 }
 
-/// Every value of the format, and that between two neighbours the nearer is taken, and in the
-/// middle the even one.
+/// Checks every value of the format, and that a float between two neighbours becomes the nearer or,
+/// in the middle, the even one.
 template <class T>
 void check_float8(int fraction_bits, int bias, int greatest) {
   for (int bits = 0; bits <= greatest; ++bits) {
@@ -200,11 +200,11 @@ void check_float8(int fraction_bits, int bias, int greatest) {
 
 }  // namespace
 
-TEST_CASE("complex numbers and floats of 8 bits are moved and combined as others are", "[mpi]") {
+TEST_CASE("complex numbers and floats of 8 bits are moved and combined like other types", "[mpi]") {
   const int size = GENERATE(1, 2, 3, 4);
   if (is_over_mpi() && size > 3) return;
   const auto ended = run_ranks(size, [](ProcessGroup& group) {
-    // Above 64 KiB calls are large ones.
+    // Above 64 KiB calls are large.
     ddp_tests::check_type<std::complex<float>>(group, {0, 1, 8193});
     ddp_tests::check_type<std::complex<double>>(group, {101});
     ddp_tests::check_type<float8_e4m3>(group, {1001});
@@ -231,7 +231,7 @@ TEST_CASE("structs are moved by every call that only moves", "[mpi]") {
   check_ranks(size, [](ProcessGroup& group) { check_moves_of_structs(group); });
 }
 
-TEST_CASE("structs are not combined, nor moved into others") {
+TEST_CASE("structs are not combined, nor moved into other structs") {
   const auto ended = run_ranks(2, [](ProcessGroup& group) {
     std::vector<Reading> data(4);
     std::vector<std::array<char, 3>> others(8);
@@ -266,7 +266,7 @@ TEST_CASE("objects of a type with a serializer are broadcast and gathered", "[mp
   check_ranks(size, [](ProcessGroup& group) { check_objects(group); });
 }
 
-TEST_CASE("every float of 8 bits becomes the float it stands for, and the nearest float it again") {
+TEST_CASE("every float of 8 bits becomes its float, and the nearest float becomes it again") {
   check_float8<float8_e4m3>(3, 7, 0x7e);
   check_float8<float8_e5m2>(2, 15, 0x7b);
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -285,7 +285,7 @@ TEST_CASE("every float of 8 bits becomes the float it stands for, and the neares
   CHECK(std::isnan(static_cast<float>(float8_e5m2(-std::nanf("")))));
 }
 
-TEST_CASE("an element is a number, and what is moved has no pointers") {
+TEST_CASE("an element is a number, and movable types have no pointers") {
   using ddp::data_type;
   using ddp::DataType;
   STATIC_REQUIRE(data_type<bool>() == DataType::boolean);

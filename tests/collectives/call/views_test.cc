@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrices and tensors of other libraries as buffers, and back.
+// Matrices and tensors of other libraries as buffers, and buffers as tensors.
 
 #include "ddp/views.h"
 
@@ -68,7 +68,7 @@ struct DLManagedTensorVersioned {
 
 namespace {
 
-/// As std::mdspan of two dimensions, for compilers without it.
+/// Like a std::mdspan of two dimensions, for compilers without it.
 struct Grid {
   using value_type = float;
   const float* memory;
@@ -118,7 +118,7 @@ bool is_same(const Buffer& a, const Buffer& b) {
 
 }  // namespace
 
-TEST_CASE("a tensor of DLPack is a buffer, and a buffer a tensor") {
+TEST_CASE("a DLPack tensor becomes a buffer, and a buffer a DLPack tensor") {
   const int size = GENERATE(1, 2, 3, 4);
   check_ranks(size, [](ProcessGroup& group) {
     std::vector<float> data(7, static_cast<float>(group.rank()));
@@ -131,14 +131,14 @@ TEST_CASE("a tensor of DLPack is a buffer, and a buffer a tensor") {
   });
 }
 
-TEST_CASE("a tensor of DLPack has the type, the memory and the stream that it says") {
+TEST_CASE("the buffer of a DLPack tensor has the tensor's type, memory and stream") {
   std::vector<double> memory(24);
   Tensor tensor(memory.data(), {4, 1, 6}, {6, 99, 1});
   CHECK(is_same(ddp::view(tensor.tensor), {memory.data(), 24, DataType::float32}));
   tensor.tensor.device.device_type = 2;
   auto* const stream = reinterpret_cast<CUstream_st*>(memory.data());
   CHECK(is_same(ddp::view(tensor.tensor, stream), {memory.data(), 24, DataType::float32, stream}));
-  tensor.tensor.device.device_type = 3;  // of the host, for a GPU
+  tensor.tensor.device.device_type = 3;  // host memory for a GPU
   tensor.tensor.dtype = {5, 128, 1};
   CHECK(is_same(ddp::view(tensor.tensor), {memory.data(), 24, DataType::complex128}));
   tensor.tensor.device.device_type = 7;
@@ -151,7 +151,7 @@ TEST_CASE("a tensor of DLPack has the type, the memory and the stream that it sa
   CHECK(ddp::view(Tensor(nullptr, {}).tensor).count == 1);
 }
 
-TEST_CASE("a tensor of DLPack that is not contiguous is refused, unless it has no elements") {
+TEST_CASE("a DLPack tensor that is not contiguous is refused, unless it has no elements") {
   std::vector<float> memory(24);
   CHECK(refusal_of(Tensor(memory.data(), {4, 3}, {6, 1}).tensor) ==
         "ddp: a DLPack tensor is not contiguous: dimension 0 has stride 6, not 3");
@@ -160,7 +160,7 @@ TEST_CASE("a tensor of DLPack that is not contiguous is refused, unless it has n
   CHECK(refusal_of(Tensor(memory.data(), {4, 0}, {6, 7}).tensor) == "accepted");
 }
 
-TEMPLATE_TEST_CASE("a buffer becomes a tensor of DLPack that frees itself, and no element", "",
+TEMPLATE_TEST_CASE("a buffer becomes a DLPack tensor that frees itself, but not the elements", "",
                    dlpack::DLManagedTensor, dlpack::DLManagedTensorVersioned) {
   for (int type = 0; type < static_cast<int>(DataType::opaque); ++type) {
     std::array<char, 64> memory{};
@@ -196,7 +196,7 @@ TEST_CASE("an mdspan is a buffer if its elements lie side by side") {
 }
 
 #if __has_include(<Eigen/Core>)
-TEST_CASE("matrices of Eigen are combined as they lie in memory") {
+TEST_CASE("Eigen matrices are combined in memory order") {
   const int size = GENERATE(1, 2, 3, 4);
   check_ranks(size, [](ProcessGroup& group) {
     const float sum = total_of_ranks(group.size());
@@ -214,7 +214,7 @@ TEST_CASE("matrices of Eigen are combined as they lie in memory") {
   });
 }
 
-TEST_CASE("a part of a matrix of Eigen is a buffer if its elements lie side by side") {
+TEST_CASE("a part of an Eigen matrix is a buffer if its elements lie side by side") {
   Eigen::MatrixXcf matrix(4, 3);
   const Buffer whole = ddp::view(matrix);
   CHECK(is_same(whole, {matrix.data(), 12, DataType::complex64}));
