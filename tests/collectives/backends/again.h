@@ -7,7 +7,7 @@
 
 namespace ddprun::tests {
 
-/// For another rank.
+/// Duplicates the descriptor for another rank.
 inline Fd again(const Fd& memory) {
   return Fd(::fcntl(memory.get(), F_DUPFD_CLOEXEC, 0));
 }

@@ -24,8 +24,7 @@ using ddp::internal::Task;
 constexpr std::size_t kThreads = 3;
 constexpr std::size_t kCalls = 40;
 
-/// As long as there is one, this process can make no thread: their stacks would be larger than all
-/// memory.
+/// While this lives, the process can start no thread: stacks would be larger than all memory.
 class NoThreads {
  public:
   NoThreads() {
@@ -55,7 +54,7 @@ bool does_sleep(pid_t thread) {
   return text.find(") S ") != text.npos;
 }
 
-/// Some calls block, others are begun and waited for at the end. Returns how many failed.
+/// Makes calls: some block, others are begun and waited for at the end. Returns how many failed.
 std::size_t make_calls(CallQueue& queue, std::size_t thread) {
   std::size_t failed = 0;
   const auto count_failure = [&](auto call) {
@@ -78,7 +77,7 @@ std::size_t make_calls(CallQueue& queue, std::size_t thread) {
   return failed;
 }
 
-/// In kThreads threads at once. Returns how many failed.
+/// Makes calls in kThreads threads at once. Returns how many failed.
 std::size_t make_calls_in_threads(CallQueue& queue, bool with_threads) {
   std::latch begin(1);
   std::vector<std::size_t> failed(kThreads);
@@ -100,13 +99,13 @@ std::size_t make_calls_in_threads(CallQueue& queue, bool with_threads) {
 
 }  // namespace
 
-TEST_CASE("calls of several threads are done one at a time, in each one's order") {
+TEST_CASE("calls of several threads are done one at a time, in each thread's order") {
   const bool with_threads = GENERATE(true, false);
   for (int round = 0; round < 5; ++round) {
     std::vector<std::size_t> done;  // no lock: the queue is one
     CallQueue queue([&](const Task& task) {
       done.push_back(task.count);
-      if (task.count % 8 == 0) std::this_thread::yield();  // others meet a call under way
+      if (task.count % 8 == 0) std::this_thread::yield();  // others come during a call
     });
     CHECK(make_calls_in_threads(queue, with_threads) == 0);
     REQUIRE(done.size() == kThreads * kCalls);
@@ -118,7 +117,7 @@ TEST_CASE("calls of several threads are done one at a time, in each one's order"
   }
 }
 
-TEST_CASE("a call that begins where no thread can be made is done after the one under way") {
+TEST_CASE("a call that begins when no thread can be started is done after the one under way") {
   std::atomic<pid_t> other = 0;
   std::latch begin(1);
   std::vector<std::size_t> done;
@@ -138,13 +137,13 @@ TEST_CASE("a call that begins where no thread can be made is done after the one 
   CHECK(done == std::vector<std::size_t>{0, 1});
 }
 
-TEST_CASE("a call that has its turn after one that was begun finds that one completed") {
+TEST_CASE("a call whose turn comes after a begun call finds that one completed") {
   std::atomic<bool> ends = false;
   CallQueue queue([&](const Task& /*task*/) { ends.wait(false); });
   for (int round = 0; round < 100; ++round) {
     ends = false;
     const auto before = queue.begin({});
-    std::vector<std::thread> others;  // hold up whoever tells them that the call is completed
+    std::vector<std::thread> others;  // delay the thread that reports the call as completed
     for (int i = 0; i < 4; ++i) {
       others.emplace_back([&] {
         while (!before->is_completed()) continue;

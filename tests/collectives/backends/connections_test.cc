@@ -42,7 +42,7 @@ void run(const std::function<void()>& work) {
   work();
 }
 
-/// A listener, and what connects to it.
+/// A listener, and sockets that connect to it.
 struct Network {
   boost::asio::io_context io;
   tcp::acceptor acceptor{io, {boost::asio::ip::address_v4::loopback(), 0}};
@@ -54,7 +54,7 @@ struct Network {
   }
 };
 
-/// Memory that is long enough for a ring at its beginning.
+/// Memory for a ring at its beginning.
 Fd memory() {
   return Fd(::memfd_create("ddp test", MFD_CLOEXEC));
 }
@@ -63,12 +63,12 @@ std::string bytes_of(const Frame& frame) {
   return {reinterpret_cast<const char*>(&frame), sizeof(frame)};
 }
 
-/// A frame of data for message 1 which fills the ring's room again and again.
+/// A frame of data for message 1 that keeps filling the ring's room.
 class EndlessWriter {
  public:
   explicit EndlessWriter(ShmRing ring) : ring_(std::move(ring)) { fill(); }
 
-  /// Up to the most that a reader may take in one go, and much more.
+  /// Writes more than a reader may take in one go, much more in total.
   void fill() {
     const Frame frame{.kind = Frame::Kind::data, .number = 1, .count = piece_.size()};
     const std::string head = bytes_of(frame);
@@ -106,7 +106,7 @@ CpuPeer::Events events_that_count(int& endings, std::vector<std::string>& lost) 
 
 }  // namespace
 
-TEST_CASE("a reader of a ring lets others have their turn while the ring does not become empty") {
+TEST_CASE("a reader of a ring gives others their turn while the ring does not become empty") {
   Network network;
   tcp::socket theirs(network.io);
   theirs.connect(network.acceptor.local_endpoint());
@@ -133,7 +133,7 @@ TEST_CASE("a reader of a ring lets others have their turn while the ring does no
   writer.emplace(std::move(*other_end));
 
   connection->set_awake(false);
-  CHECK(read < 4 << 20);  // some turns of 1 MiB
+  CHECK(read < 4 << 20);  // a few turns of 1 MiB
   bool had_turn = false;
   boost::asio::post(network.io, [&] { had_turn = true; });
   network.io.run_one();
@@ -141,12 +141,11 @@ TEST_CASE("a reader of a ring lets others have their turn while the ring does no
   CHECK(had_turn);
   CHECK(read < 8 << 20);
   network.io.poll();
-  CHECK(read > EndlessWriter::kMost / 2);  // and it comes to the end without being woken
+  CHECK(read > EndlessWriter::kMost / 2);  // it reaches the end without being woken
   connection->close();
 }
 
-TEST_CASE(
-    "a connection may end at any byte of what it sends: that is told once, after whole frames") {
+TEST_CASE("if a connection ends at any byte, that is reported once, after whole frames") {
   const Frame message{.kind = Frame::Kind::message,
                       .type = static_cast<std::uint8_t>(ddp::DataType::uint8),
                       .is_short = 1,
@@ -178,12 +177,12 @@ TEST_CASE(
     boost::asio::write(theirs, boost::asio::buffer(stream, cut));
     theirs.set_option(boost::asio::socket_base::linger(is_reset, 0));
     theirs.close();
-    network.io.restart();  // it stops when all is done
+    network.io.restart();  // it stops when everything is done
     while (closed.empty()) network.io.run_one();
     network.io.poll();
     INFO("after " << cut << " bytes");
     CHECK(closed.size() == 1);
-    if (is_reset) continue;  // which may overtake data
+    if (is_reset) continue;  // a reset may overtake data
     CHECK(closed.front() == "its connection ended");
     CHECK(whole == (cut < 24 ? 0 : cut < 60 ? 24 : 60));
   }
@@ -207,7 +206,7 @@ TEST_CASE("a byte that wakes the writer of a ring may be gone when it is looked 
   boost::asio::write(theirs, boost::asio::buffer("x", 1));
   const int fd = ddprun::tests::other_end_of(theirs);
   ddprun::tests::wait_for_input(fd);
-  // The first looks for readiness, finds it, and does what was posted before what waits for it.
+  // The first looks for readiness and finds it; posted work comes before work that waits for it.
   boost::asio::post(network.io, [&] {
     char byte = 0;
     CHECK(::recv(fd, &byte, 1, MSG_DONTWAIT) == 1);
@@ -217,7 +216,7 @@ TEST_CASE("a byte that wakes the writer of a ring may be gone when it is looked 
   connection.close();
 }
 
-TEST_CASE("the end of a connection is told once, also if the answer to its last frame fails") {
+TEST_CASE("the end of a connection is reported once, even if the answer to its last frame fails") {
   Network network;
   int endings = 0;
   std::vector<std::string> lost;
@@ -225,7 +224,7 @@ TEST_CASE("the end of a connection is told once, also if the answer to its last 
   auto events = events_that_count(endings, lost);
   events.ending = [&] {
     ++endings;
-    if (endings < 10) again->on_closed("Broken pipe");  // of the answer
+    if (endings < 10) again->on_closed("Broken pipe");  // the answer's error
   };
   const MemoryMark mark(1);
   CpuPeer peer(network.io, run, network.acceptor.local_endpoint(), {}, mark, 0, events);
@@ -236,8 +235,8 @@ TEST_CASE("the end of a connection is told once, also if the answer to its last 
   CHECK(peer.has_finished());
 }
 
-TEST_CASE("what is read of a message when its sender has given up is not taken for the message") {
-  const bool is_mapped = GENERATE(true, false);  // else the kernel reads it
+TEST_CASE("data read after its sender has given up is not taken for the message") {
+  const bool is_mapped = GENERATE(true, false);  // otherwise the kernel reads it
   const bool gives_up = GENERATE(false, true);
   Network network;
   tcp::socket theirs(network.io);
@@ -298,7 +297,7 @@ TEST_CASE("what is read of a message when its sender has given up is not taken f
   CHECK_FALSE(peer.is_reading());
   CHECK(done == (gives_up ? 0 : 1));
   if (!gives_up) CHECK(got == "sent");
-  const auto rest = peer.destination(1, kBytes);  // it has to be sent if it was not read
+  const auto rest = peer.destination(1, kBytes);  // data that was not read has to be sent
   CHECK(rest == (gives_up ? std::optional(got.data()) : std::nullopt));
   peer.close();
 }

@@ -7,7 +7,7 @@
 
 namespace ddprun::tests {
 
-/// Limits the files that this process may write to, as long as it lives.
+/// Limits the length of files that this process writes, while this lives.
 class FileLimit {
  public:
   explicit FileLimit(rlim_t bytes) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Connections to a rank that are not the other ranks'.
+// Connections to a rank that do not come from other ranks.
 #include <cstdint>
 #include <poll.h>
 #include <sstream>
@@ -25,7 +25,7 @@ namespace asio = boost::asio;
 
 namespace {
 
-/// Where rank 1 listens for connections, and the token that it requires there.
+/// The address at which rank 1 listens, and the token that it requires there.
 std::pair<asio::ip::tcp::endpoint, std::uint64_t> listener() {
   std::istringstream text(job_store()->get("ddp/0/joined/1"));
   std::string address;
@@ -41,7 +41,7 @@ asio::ip::tcp::endpoint listen_address() {
 
 }  // namespace
 
-TEST_CASE("bytes on a foreign connection disturb no message") {
+TEST_CASE("bytes on a foreign connection do not disturb messages") {
   check_ranks(3, [](ProcessGroup& group) {
     group.barrier();
     asio::io_context context;
@@ -52,7 +52,7 @@ TEST_CASE("bytes on a foreign connection disturb no message") {
           std::string("\1\7\1\0\0\0\0\0\1\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0", 24)}) {
       auto& socket = sockets.emplace_back(context);
       socket.connect(listen_address());
-      boost::system::error_code refused;  // it need not read to the end
+      boost::system::error_code refused;  // the rank need not read to the end
       asio::write(socket, asio::buffer(bytes), refused);
     }
     both_ways(group);
@@ -86,7 +86,7 @@ TEST_CASE("a rank says hello once: messages on a second connection in its name a
 
 TEST_CASE("silent foreign connections are limited in number, and keep no rank out") {
   check_ranks(3, [](ProcessGroup& group) {
-    // The oldest have to go for those who come after them.
+    // The oldest connections have to make room for the later ones.
     constexpr std::size_t kComing = 300;
     const std::size_t staying = 64 + 3 * static_cast<std::size_t>(group.size());
     asio::io_context context;

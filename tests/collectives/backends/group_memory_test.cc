@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls whose data is in memory of ProcessGroup::allocate(): shared with the other ranks, or not.
+// Calls with data in memory of ProcessGroup::allocate(), shared with the other ranks or not.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -21,7 +21,7 @@ using ddp::ProcessGroup;
 
 namespace {
 
-/// In which of the ranks' calls the data is at the same place of shared memory.
+/// The ranks' calls whose data is at the same place of shared memory.
 enum class Place { same, elsewhere_on_rank_0, shifted_on_rank_1 };
 
 constexpr std::size_t kMost = 300'001;
@@ -50,7 +50,7 @@ class Buffers {
   std::array<std::span<float>, 2> all_;
 };
 
-/// Sums of these are exact.
+/// Elements whose sums are exact.
 float element(int rank, std::size_t i) {
   return static_cast<float>((i * 7 + static_cast<std::size_t>(rank) * 3) % 61);
 }
@@ -74,7 +74,7 @@ void check_is(std::span<const float> data, const char* what, F expected) {
   }
 }
 
-/// Each call, in place and out of place; `in` is overwritten as soon as it has returned.
+/// Makes each call, in place and out of place; overwrites `in` as soon as it has returned.
 void make_calls(ProcessGroup& group, const Buffers& buffers, std::size_t count) {
   const int rank = group.rank();
   const int size = group.size();
@@ -128,7 +128,7 @@ void make_calls(ProcessGroup& group, const Buffers& buffers, std::size_t count) 
   check_is(buffers.in(all), "all_to_all in place", swapped);
 }
 
-/// How often memory of groups is mapped here.
+/// The number of mappings of groups' memory in this process.
 int shared_mappings() {
   std::ifstream maps("/proc/self/maps");
   int count = 0;
@@ -167,23 +167,22 @@ TEST_CASE("the group's memory has elements of any size, and outlives the group",
     part->all_reduce(doubles, ddp::ReduceOp::avg);
     check(doubles.front() == 1 && doubles.back() == 1, "average of doubles");
     part.reset();
-    group.all_reduce(doubles);  // it is memory like any other in another group
+    group.all_reduce(doubles);  // in another group it is memory like any other
     check(doubles.front() == 2 && doubles.back() == 2, "sum in another group");
   });
 }
 
-TEST_CASE("memory that ranks want of different sizes is named, and fails the group",
-          "[tcp][nodes]") {
+TEST_CASE("allocations of different sizes are named, and fail the group", "[tcp][nodes]") {
   const auto ended = run_ranks(
       3, [](ProcessGroup& group) { (void)group.allocate(group.rank() == 1 ? 101 : 100); });
   check_failure(ended, ErrorKind::mismatch, {"allocate uint8[100]", "allocate uint8[101]"});
 }
 
-TEST_CASE("if one rank cannot map the memory of all, each has memory of its own") {
+TEST_CASE("if one rank cannot map the memory of all, each rank gets its own memory") {
   check_ranks(2, [](ProcessGroup& group) {
     constexpr std::size_t kBytes = std::size_t{256} << 20;
     group.barrier();
-    // Less than twice as much; what is left over is for malloc() in threads that begin meanwhile.
+    // Less than twice as much; the rest is for malloc() in threads that begin at the same time.
     const std::optional<rlimit> before =
         group.rank() == 1 ? std::optional(limit_memory(kBytes + kBytes / 4 * 3)) : std::nullopt;
     const int mapped = shared_mappings();
@@ -199,7 +198,7 @@ TEST_CASE("if one rank cannot map the memory of all, each has memory of its own"
   });
 }
 
-TEST_CASE("memory that the host does not have is refused on every rank, and the group goes on",
+TEST_CASE("memory that the host does not have is refused on every rank; the group stays usable",
           "[tcp][nodes]") {
   check_ranks(2, [](ProcessGroup& group) {
     constexpr std::size_t kBytes = std::size_t{1} << 46;

@@ -19,7 +19,7 @@ using ddp::internal::HangupWatch;
 using std::chrono::milliseconds;
 using std::chrono::minutes;
 
-TEST_CASE("the end of a connection between ranks is waited for up to a limit") {
+TEST_CASE("a rank waits for the end of another's connection up to a limit") {
   std::vector<HangupWatch::Connection> ours;
   std::vector<Fd> theirs;
   for (const int rank : {0, 2}) {
@@ -41,7 +41,7 @@ TEST_CASE("the end of a connection between ranks is waited for up to a limit") {
   lost.wait(-1);
   CHECK(lost == 2);
   CHECK(!watch.ends_within(0, milliseconds(0)));
-  CHECK(!watch.ends_within(1, minutes(1)));  // no connection is known to it
+  CHECK(!watch.ends_within(1, minutes(1)));  // it knows no such connection
 }
 
 }  // namespace

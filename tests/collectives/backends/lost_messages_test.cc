@@ -30,7 +30,7 @@ namespace {
 
 enum class Exit { killed, throws, leaves };
 
-/// Rank 1 exits so while the others have messages with it under way, which all fail alike.
+/// Rank 1 exits as `how` says while the others have messages with it under way; all fail alike.
 void lose_rank_1(ProcessGroup& group, Exit how) {
   const Elements data(kLong);
   static Elements place(kLong);  // until the group is gone, which may use it
@@ -64,8 +64,8 @@ void lose_rank_1(ProcessGroup& group, Exit how) {
 }
 
 struct Mismatch {
-  void (*send)(ProcessGroup& group);  ///< by rank 0
-  void (*recv)(ProcessGroup& group);  ///< by rank 1
+  void (*send)(ProcessGroup& group);  ///< called by rank 0
+  void (*recv)(ProcessGroup& group);  ///< called by rank 1
   std::string sent;
   std::string expected;
 };
@@ -95,7 +95,7 @@ const Mismatch kMismatches[] = {
 
 }  // namespace
 
-TEST_CASE("every open message with a rank that ends fails with the same error, which names it",
+TEST_CASE("all open messages with a rank that ends fail with the same error, which names it",
           "[tcp]") {
   const auto [how, code] =
       GENERATE(table<Exit, int>({{Exit::killed, 128 + SIGKILL}, {Exit::throws, 2}}));
@@ -112,14 +112,14 @@ TEST_CASE("a message with a rank that left the group fails with that reason") {
   check_failure({ended[0]}, ErrorKind::mismatch, {"but rank 1 is at leaving the group"});
 }
 
-TEST_CASE("a receive fails whose announced message is of a rank that ended") {
+TEST_CASE("a receive fails if the rank that announced its message ends") {
   const auto ended = run_ranks(2, [](ProcessGroup& group) {
     std::int64_t process = ::getpid();
     Elements data(kLong);
     if (group.rank() == 1) {
       static_cast<void>(group.isend(data, 0, 5));
       group.send(std::span(&process, 1), 0, 6);
-      group.recv(std::span(&process, 1), 0, 7);  // rank 0 waits for nothing else when we end
+      group.recv(std::span(&process, 1), 0, 7);  // rank 0 only waits for this when we end
       ::_exit(0);
     }
     group.recv(std::span(&process, 1), 1, 6);
@@ -133,7 +133,7 @@ TEST_CASE("a receive fails whose announced message is of a rank that ended") {
                 {"lost rank 1 in recv float32[700001] from rank 1, tag 5"});
 }
 
-TEST_CASE("a rank that receives more messages than it holds reports it, and the group fails") {
+TEST_CASE("a rank that receives more messages than it holds reports that, and the group fails") {
   const auto ended = run_ranks(2, [](ProcessGroup& group) {
     constexpr int kMany = (1 << 17) + 1;
     std::vector<P2POp> ops;
@@ -148,7 +148,7 @@ TEST_CASE("a rank that receives more messages than it holds reports it, and the 
                  "and one more comes, tag 131072"});
 }
 
-TEST_CASE("ranks may take as many descriptors as the hard limit allows") {
+TEST_CASE("ranks may use as many descriptors as the hard limit allows") {
   check_ranks(6, [] {
     const ddprun::Fd next(::dup(0));
     rlimit limit{};
@@ -161,7 +161,7 @@ TEST_CASE("ranks may take as many descriptors as the hard limit allows") {
 }
 
 #ifndef __SANITIZE_ADDRESS__  // its companion for types looks at objects through a pipe
-TEST_CASE("a rank without descriptors for messages reports it, and the others lose it at once") {
+TEST_CASE("a rank without descriptors for messages reports that, and the others lose it at once") {
   const Words command = rank_command([](ProcessGroup& group) {
     group.barrier();
     if (group.rank() == 0) {

@@ -15,7 +15,7 @@ namespace ddprun::tests {
 using Elements = std::vector<float>;
 
 inline constexpr std::size_t kShort =
-    ddp::internal::Frame::kShort / sizeof(float);  // the longest that is sent unasked
+    ddp::internal::Frame::kShort / sizeof(float);  // the longest that is sent without a receive
 inline constexpr std::size_t kLong = 700'001;      // some pieces
 
 /// The content of the message with this tag from this rank.
@@ -27,7 +27,7 @@ inline Elements elements(int rank, int tag, std::size_t count) {
   return all;
 }
 
-/// Begun receives and sends, and the data they move.
+/// Begun receives and sends, and their data.
 class Mail {
  public:
   explicit Mail(ddp::ProcessGroup& group) : group_(group) {}
@@ -41,7 +41,7 @@ class Mail {
     works_.push_back(group_.irecv(message.data, from, tag));
   }
 
-  /// From the last to the first.
+  /// Waits from the last to the first.
   void wait() {
     for (std::size_t i = works_.size(); i-- > 0;) {
       works_[i].wait();
@@ -69,7 +69,7 @@ class Mail {
   std::vector<ddp::Work> works_;
 };
 
-/// All with all, in both directions, whichever half is begun first.
+/// All ranks exchange messages with all others, whichever half is begun first.
 inline void both_ways(ddp::ProcessGroup& group) {
   for (const bool sends_first : {true, false}) {
     Mail mail(group);

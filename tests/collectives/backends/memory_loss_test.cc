@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks that share memory, of which one is lost while it is in that memory.
+// Ranks that share memory and lose a rank that is in that memory.
 #include <algorithm>
 #include <atomic>
 #include <csignal>
@@ -27,7 +27,7 @@ using ddp::ProcessGroup;
 
 namespace {
 
-/// Makes `call` again and again; after some time rank 1 is killed in one.
+/// Repeats `call`; after some time rank 1 is killed in one.
 template <class F>
 void lose_rank_1_in(ProcessGroup& group, F call) {
   group.barrier();
@@ -52,7 +52,7 @@ void check_lost_rank_1(std::vector<Ended> ended) {
   check_failure(ended, ErrorKind::peer_lost, {"lost rank 1 "});
 }
 
-/// A memory cgroup of this test; `path` is empty where this process cannot make one.
+/// A memory cgroup of this test; `path` is empty if this process cannot make one.
 struct MemoryGroup {
   fs::path path;
 
@@ -83,7 +83,7 @@ struct MemoryGroup {
 
 }  // namespace
 
-TEST_CASE("a rank killed in a call on the group's memory fails the others, which name it") {
+TEST_CASE("the others fail and name a rank killed in a call on the group's memory") {
   const int size = GENERATE(2, 3);
   check_lost_rank_1(run_ranks(size, [](ProcessGroup& group) {
     constexpr std::size_t kCount = std::size_t{1} << 20;
@@ -93,7 +93,7 @@ TEST_CASE("a rank killed in a call on the group's memory fails the others, which
   }));
 }
 
-TEST_CASE("a rank killed in a call in which others do not wait fails the others, which name it") {
+TEST_CASE("the others fail and name a rank killed in a call in which they do not wait") {
   const int size = GENERATE(2, 3);
   const int root = GENERATE(0, 1);
   check_lost_rank_1(run_ranks(
@@ -104,10 +104,9 @@ TEST_CASE("a rank killed in a call in which others do not wait fails the others,
       root));
 }
 
-TEST_CASE(
-    "a rank that sent to one that died before it took that prints so when it ends the group") {
+TEST_CASE("a rank whose data a dead rank never took prints that when it ends the group") {
   const int size = GENERATE(2, 3);
-  const int root = GENERATE(0, 1);  // of a broadcast, or of the reduce
+  const int root = GENERATE(0, 1);  // of the broadcast or the reduce
   const bool takes = GENERATE(false, true);
   auto ended = run_ranks(
       size,
@@ -138,7 +137,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a rank killed in a message through memory fails the others, which name it") {
+TEST_CASE("the others fail and name a rank killed in a message through memory") {
   check_lost_rank_1(run_ranks(2, [](ProcessGroup& group) {
     const std::vector<float> data(std::size_t{1} << 20);
     std::vector<float> place(data.size());
@@ -150,7 +149,7 @@ TEST_CASE("a rank killed in a message through memory fails the others, which nam
   }));
 }
 
-TEST_CASE("a rank killed at one end of a long message fails the other end, which names it") {
+TEST_CASE("the other end of a long message fails and names a rank killed at one end") {
   const bool is_sender = GENERATE(true, false);
   check_lost_rank_1(run_ranks(
       2,
@@ -164,7 +163,7 @@ TEST_CASE("a rank killed at one end of a long message fails the other end, which
       is_sender));
 }
 
-TEST_CASE("a rank stopped by a signal in a call is named when the others' calls time out") {
+TEST_CASE("the others' calls time out and name a rank stopped by a signal in a call") {
   const Words command = rank_command([](ProcessGroup& group) {
     group.barrier();
     if (group.rank() == 1) std::raise(SIGSTOP);
@@ -174,7 +173,7 @@ TEST_CASE("a rank stopped by a signal in a call is named when the others' calls 
                 {"timed out after 1500 ms in #2 all_reduce", "rank 1 is not answering"});
 }
 
-TEST_CASE("a rank whose memory cgroup kills it as it takes shared memory is named") {
+TEST_CASE("a rank that its memory cgroup kills as it takes shared memory is named") {
   const MemoryGroup limited(std::to_string(64 << 20));
   if (limited.path.empty()) return;  // not root, or no such controller
   const auto ended = run_ranks(

@@ -18,7 +18,7 @@ using namespace ddp::internal;
 using namespace std::chrono_literals;
 using ddprun::Fd;
 
-/// Without a store: the caller is the other ranks.
+/// Works without a store: the caller plays the other ranks.
 CpuListeners::CpuListeners(const GroupContext& context, Known /*known*/)
     : context_(context),
       own_(io_context_, {boost::asio::ip::address_v4::loopback(), 0}),
@@ -32,7 +32,7 @@ void CpuListeners::release_to(boost::asio::ip::tcp::acceptor& acceptor) {
 
 namespace {
 
-/// Rank 0, and where rank 1 listens.
+/// Rank 0, and the listener of rank 1.
 struct Pair {
   explicit Pair(std::chrono::milliseconds grace = 20s) : mesh(context, listeners, grace) {
     listeners.release_to(other);
@@ -50,7 +50,7 @@ struct Pair {
   CpuMesh mesh;
 };
 
-/// Resets a connection that it accepts, as the end of a process does which has not read all.
+/// Accepts a connection and resets it, as a process does that ends with unread data.
 void reset_one(Pair& pair) {
   boost::asio::ip::tcp::socket socket(pair.io);
   pair.other.accept(socket);
@@ -61,7 +61,7 @@ void send_byte(const Fd& theirs) {
   REQUIRE(::send(theirs.get(), "x", 1, 0) == 1);
 }
 
-/// A connection of rank 1 with one byte; then its end, unless that is kept.
+/// A connection of rank 1 with one byte, and then its end unless the result is kept.
 Fd arrive(Pair& pair) {
   std::array<int, 2> ends{};
   REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0);
@@ -79,8 +79,8 @@ char receive_byte(Pair& pair) {
   return byte;
 }
 
-/// The mesh connects to rank 1, where there is room for no more until another connection is
-/// accepted, and gets its byte meanwhile. Returns where that came from.
+/// The mesh connects to rank 1, which has no room until another connection is accepted, and gets
+/// its byte before that. Returns the connection of the byte.
 Fd receive_before_connected(Pair& pair) {
   REQUIRE(::listen(pair.other.native_handle(), 0) == 0);
   boost::asio::ip::tcp::socket other(pair.io);
@@ -94,7 +94,7 @@ Fd receive_before_connected(Pair& pair) {
   return theirs;
 }
 
-/// The greeting that comes first on a connection of the mesh.
+/// Reads the first frame on a connection of the mesh, the greeting.
 Frame greeting_on(boost::asio::ip::tcp::socket& socket) {
   Frame frame;
   REQUIRE(boost::asio::read(socket, boost::asio::buffer(&frame, sizeof(frame))) == sizeof(frame));
@@ -103,7 +103,7 @@ Frame greeting_on(boost::asio::ip::tcp::socket& socket) {
 
 }  // namespace
 
-TEST_CASE("an abort that comes as a rank begins to wait ends that") {
+TEST_CASE("an abort during the begin of a wait ends the wait") {
   Pair pair;
   char byte = 0;
   const auto abort = [&] {
@@ -111,10 +111,10 @@ TEST_CASE("an abort that comes as a rank begins to wait ends that") {
     return std::size_t{1};
   };
   std::array<CpuMesh::Receiving, 1> in = {{{.rank = 1, .data = &byte, .bytes = 0, .more = abort}}};
-  CHECK_THROWS_AS(pair.mesh.move({}, in), MeshStopped);  // another exception at the deadline
+  CHECK_THROWS_AS(pair.mesh.move({}, in), MeshStopped);  // at the deadline another exception comes
 }
 
-TEST_CASE("what a rank has sent before its end comes, whatever its end is like") {
+TEST_CASE("data that a rank sent before its end arrives, however the rank ended") {
   Pair pair;
   std::thread other([&] {
     reset_one(pair);
@@ -126,7 +126,7 @@ TEST_CASE("what a rank has sent before its end comes, whatever its end is like")
   CHECK(byte == 'x');
 }
 
-TEST_CASE("what a rank has sent comes also when it listens no longer") {
+TEST_CASE("data that a rank sent arrives even if the rank listens no longer") {
   Pair pair;
   pair.other.close();
   std::thread other([&] { static_cast<void>(arrive(pair)); });
@@ -148,7 +148,7 @@ TEST_CASE("a rank that has ended is lost soon, with the reason") {
   }
 }
 
-TEST_CASE("a connection that is made when nothing needs it any more tells whose it is") {
+TEST_CASE("a connection made when nothing needs it any more says whose it is") {
   Pair pair;
   const Fd theirs = receive_before_connected(pair);
   auto late = pair.other.accept();

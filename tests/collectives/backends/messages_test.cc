@@ -42,7 +42,7 @@ using ddp::internal::MemoryMark;
 
 namespace {
 
-/// Of this process's mappings of memory that the ranks share.
+/// The bytes of this process's mappings of memory that the ranks share.
 std::size_t shared_bytes() {
   std::ifstream maps("/proc/self/maps");
   std::size_t bytes = 0;
@@ -55,7 +55,7 @@ std::size_t shared_bytes() {
   return bytes;
 }
 
-/// Messages go by the connection until their ring is mapped.
+/// Whether both rings are mapped: until then messages go through the connection.
 bool are_two_rings_mapped(ProcessGroup& group) {
   const std::size_t before = shared_bytes();
   group.barrier();  // the other rank's first message maps one
@@ -67,8 +67,8 @@ bool are_two_rings_mapped(ProcessGroup& group) {
   return false;
 }
 
-/// Whether the kernel lets this process read memory of that one: it says so first, and then that
-/// there is none.
+/// Whether the kernel lets this process read that one's memory: it checks that before it reports
+/// that there is no memory.
 bool may_read_memory(pid_t process) {
   char byte = 0;
   const iovec here{&byte, 1};
@@ -76,7 +76,7 @@ bool may_read_memory(pid_t process) {
   return ::process_vm_readv(process, &here, 1, &nowhere, 1, 0) == -1 && errno == EFAULT;
 }
 
-/// The process is stopped by a signal as long as this lives.
+/// A process that is stopped by a signal while this lives.
 class Stopped {
  public:
   explicit Stopped(pid_t process) : process_(process) { ::kill(process_, SIGSTOP); }
@@ -87,7 +87,7 @@ class Stopped {
   const pid_t process_;
 };
 
-/// As the rules of a container may do.
+/// Refuses reading other processes' memory, as the rules of a container may do.
 void refuse_other_memory() {
   std::array<sock_filter, 4> rules = {{
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
@@ -101,7 +101,7 @@ void refuse_other_memory() {
         "seccomp");
 }
 
-/// From memory of allocate() on rank 0, which rank 1 maps no more: so the kernel has to read it.
+/// Sends from memory of allocate() that rank 1 does not map any more: the kernel has to read it.
 void send_from_unmapped(ProcessGroup& group) {
   auto memory = group.allocate(kLong * sizeof(float));
   const Elements message = elements(0, 5, kLong);
@@ -116,7 +116,7 @@ void send_from_unmapped(ProcessGroup& group) {
   check(got == message, "the message");
 }
 
-/// Rank 0 sends first, and calls block.
+/// Swaps messages with blocking calls; rank 0 sends first.
 void swap_messages(ProcessGroup& group, int tag, std::size_t count) {
   const int other = 1 - group.rank();
   const Elements sent = elements(group.rank(), tag, count);
@@ -127,7 +127,7 @@ void swap_messages(ProcessGroup& group, int tag, std::size_t count) {
   check(got == elements(other, tag, count), "a message of " + std::to_string(count));
 }
 
-/// Memory of this program alone, as large as at least one huge page.
+/// Memory of this program alone, at least one huge page.
 class HugeMemory {
  public:
   explicit HugeMemory(std::size_t bytes) : bytes_((bytes + kPage - 1) / kPage * kPage) {
@@ -145,11 +145,11 @@ class HugeMemory {
                                                             &std::free};
 };
 
-/// Rank 1 gets a message in `sent` from rank 0 that is stopped; or that is not, if the kernel has
-/// to read it, and may not.
+/// Rank 1 gets a message in `sent` from rank 0, which is stopped. (Not if the kernel has to read
+/// the message, and may not.)
 void receive_from_stopped(ProcessGroup& group, std::span<float> sent, bool is_mapped) {
   check(are_two_rings_mapped(group), "two rings");
-  both_ways(group);  // now in the rings
+  both_ways(group);  // now through the rings
   const Elements message = elements(0, 5, sent.size());
   const pid_t sender = group.broadcast(::getpid());
   if (group.rank() == 0) {
@@ -158,7 +158,7 @@ void receive_from_stopped(ProcessGroup& group, std::span<float> sent, bool is_ma
     group.send(1, 1, 6);
     return work.wait();
   }
-  static_cast<void>(group.recv<int>(0, 6));  // the other is announced
+  static_cast<void>(group.recv<int>(0, 6));  // the other message is announced
   Elements got(sent.size(), -1);
   {
     std::optional<Stopped> stopped;
@@ -170,7 +170,7 @@ void receive_from_stopped(ProcessGroup& group, std::span<float> sent, bool is_ma
 
 }  // namespace
 
-TEST_CASE("messages go both ways at once, of any length, whichever side begins first",
+TEST_CASE("messages of any length go both ways at once, whichever side begins first",
           "[mpi][tcp][nodes]") {
   const int size = GENERATE(2, 4);
   check_ranks(size, [](ProcessGroup& group) { both_ways(group); });
@@ -191,9 +191,8 @@ TEST_CASE("a rank that may map no ring gets its messages through its connection"
   });
 }
 
-TEST_CASE(
-    "ranks read long messages in memory of allocate() in place, also of a rank that is stopped") {
-  const bool is_mapped = GENERATE(true, false);  // by the receiver; else the kernel reads it
+TEST_CASE("ranks read long messages in allocate() memory in place, even of a stopped rank") {
+  const bool is_mapped = GENERATE(true, false);  // by the receiver; otherwise the kernel reads it
   const std::size_t count = GENERATE(kShort / 2, kLong);
   check_ranks(
       2,
@@ -206,7 +205,7 @@ TEST_CASE(
       is_mapped, count);
 }
 
-TEST_CASE("ranks read long messages in place in all memory, if its pages are huge") {
+TEST_CASE("ranks read long messages in any memory in place, if its pages are huge") {
   if (!HugeMemory(1).is_huge() || !may_read_memory(::getpid())) {
     SUCCEED("skipped: the kernel makes no huge page, does not tell, or reads no memory of others");
     return;
@@ -220,7 +219,7 @@ TEST_CASE("ranks read long messages in place in all memory, if its pages are hug
   });
 }
 
-TEST_CASE("a rank that may not read the memory of others gets long messages nevertheless") {
+TEST_CASE("a rank that may not read others' memory gets long messages all the same") {
   const bool was_allowed = GENERATE(false, true);
   check_ranks(
       2,
@@ -241,7 +240,7 @@ TEST_CASE("a rank that may not read the memory of others gets long messages neve
       was_allowed);
 }
 
-TEST_CASE("messages go from every rank to every other by calls that block", "[mpi]") {
+TEST_CASE("blocking calls send messages from every rank to every other", "[mpi]") {
   check_ranks(3, [](ProcessGroup& group) {
     for (const std::size_t count : {std::size_t{0}, std::size_t{3}, kShort, kShort + 1, kLong}) {
       for (int from = 0; from < group.size(); ++from) {
@@ -259,7 +258,7 @@ TEST_CASE("messages go from every rank to every other by calls that block", "[mp
   });
 }
 
-TEST_CASE("calls that block get the right message, whatever else is on its way") {
+TEST_CASE("blocking calls get the right message, whatever else is on its way") {
   check_ranks(2, [](ProcessGroup& group) {
     constexpr std::array<std::size_t, 6> kCounts = {0, 1, 5, 1000, kShort, kShort + 1};
     const int other = 1 - group.rank();
@@ -282,7 +281,7 @@ TEST_CASE("calls that block get the right message, whatever else is on its way")
       if (group.rank() == 1) group.recv(got, 0, tag);
       check(group.rank() == 0 || got == sent, "one of many");
     }
-    for (int tag : {3, 2, 1, 0}) {  // rank 0 sends them in the other order
+    for (int tag : {3, 2, 1, 0}) {  // rank 0 sends in the other order
       const Elements sent = elements(0, 3 - tag, 8);
       Elements got(8);
       if (group.rank() == 0) group.send(sent, 1, 3 - tag);
@@ -292,7 +291,7 @@ TEST_CASE("calls that block get the right message, whatever else is on its way")
   });
 }
 
-TEST_CASE("messages that do not fit are named, also when many that did went before") {
+TEST_CASE("messages that do not fit are named, even after many that did") {
   const auto ended = run_ranks(2, [](ProcessGroup& group) {
     for (int round = 0; round < 100; ++round) swap_messages(group, 4, 10);
     Elements data(11);
@@ -306,9 +305,9 @@ TEST_CASE("messages that do not fit are named, also when many that did went befo
        "to rank 1, tag 4"});
 }
 
-TEST_CASE("tags are received in any order, the messages of one tag in theirs", "[mpi][tcp]") {
+TEST_CASE("tags are received in any order, the messages of one tag in order", "[mpi][tcp]") {
   check_ranks(2, [](ProcessGroup& group) {
-    // Received in the reverse of the order in which they are sent, two messages of each.
+    // Received in the reverse order of sending, two messages of each tag.
     const auto count = [](int tag) { return tag % 5 == 0 ? kLong / 10 : std::size_t(tag); };
     Mail mail(group);
     for (int i = 0; i < 40; ++i) {
@@ -328,7 +327,7 @@ TEST_CASE("tags are received in any order, the messages of one tag in theirs", "
   });
 }
 
-TEST_CASE("a receive is open while the ranks make other calls", "[mpi]") {
+TEST_CASE("a receive stays open while the ranks make other calls", "[mpi]") {
   check_ranks(3, [](ProcessGroup& group) {
     Elements data(kLong);
     std::optional<Work> work;
@@ -372,7 +371,7 @@ TEST_CASE("a batch goes around a ring of any size", "[mpi]") {
   });
 }
 
-TEST_CASE("a rank reaches the message it asks for behind more than it holds", "[mpi]") {
+TEST_CASE("a rank reaches a message that comes after more than it holds", "[mpi]") {
   check_ranks(2, [](ProcessGroup& group) {
     constexpr int kMany = 150;  // of 60 KiB
     constexpr std::size_t kCount = 15'000;
@@ -393,7 +392,7 @@ TEST_CASE("a rank reaches the message it asks for behind more than it holds", "[
   });
 }
 
-TEST_CASE("a short message needs no receive to be sent, however many were sent before") {
+TEST_CASE("a short message can be sent without a receive, however many were sent before") {
   check_ranks(2, [](ProcessGroup& group) {
     constexpr int kMany = 100;  // more than a rank holds for another
     Elements data(kShort);
@@ -411,8 +410,7 @@ TEST_CASE("a short message needs no receive to be sent, however many were sent b
   });
 }
 
-TEST_CASE("messages of up to 64 KiB need no receive, however many longer ones wait for theirs",
-          "[tcp]") {
+TEST_CASE("messages up to 64 KiB need no receive, however many longer ones wait", "[tcp]") {
   check_ranks(2, [](ProcessGroup& group) {
     const int other = 1 - group.rank();
     Elements data((64 << 10) / sizeof(float));
@@ -425,7 +423,7 @@ TEST_CASE("messages of up to 64 KiB need no receive, however many longer ones wa
   });
 }
 
-TEST_CASE("a message may be waited for with a time-out or without", "[mpi]") {
+TEST_CASE("a message may be waited for with or without a timeout", "[mpi]") {
   check_ranks(2, [](ProcessGroup& group) {
     const Elements sent = elements(0, 3, kLong);
     if (group.rank() == 0) {
@@ -456,7 +454,7 @@ TEST_CASE("two threads send messages in two groups at once", "[mpi]") {
   });
 }
 
-TEST_CASE("messages that were begun are done when their senders have left", "[mpi][tcp]") {
+TEST_CASE("begun messages are done even if their senders have left", "[mpi][tcp]") {
   check_ranks(3, [](ProcessGroup& group) {
     static const Elements data = elements(group.rank(), 0, kLong);
     if (group.rank() != 1) return static_cast<void>(group.isend(data, 1));

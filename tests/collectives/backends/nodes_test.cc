@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks on several nodes: which ranks share memory, and what calls do whose ranks partly do.
+// Ranks on several nodes: which ranks share memory, and calls of ranks that partly do.
 #include "collectives/backends/cpu/nodes.h"
 
 #include <algorithm>
@@ -57,7 +57,7 @@ void in_threads(int size, F call) {
   for (std::thread& thread : threads) thread.join();
 }
 
-/// Calls whose data has the same length on all ranks.
+/// Makes calls whose data has the same length on all ranks.
 template <class T>
 void check_calls(ddp::ProcessGroup& group, std::size_t count) {
   const int size = group.size();
@@ -107,8 +107,8 @@ void check_calls(ddp::ProcessGroup& group, std::size_t count) {
   }
 }
 
-/// Calls with a block of another length for each rank, one of them empty. Element `i` of all blocks
-/// of rank `r` is r + i % 5.
+/// Makes calls with blocks of different lengths by rank, one of them empty. Element `i` of all
+/// blocks of rank `r` is r + i % 5.
 void check_unequal_calls(ddp::ProcessGroup& group, std::size_t step) {
   std::vector<std::size_t> counts;
   std::size_t before = 0;
@@ -140,7 +140,7 @@ void check_unequal_calls(ddp::ProcessGroup& group, std::size_t step) {
   }
 }
 
-/// Of lengths around those from which calls change.
+/// Checks lengths around those at which calls change.
 void check_all_lengths(ddp::ProcessGroup& group) {
   for (const std::size_t count : {1, 3'000, 9'000, 40'001}) check_calls<float>(group, count);
   for (const std::size_t count : {3, 7'000, 40'001}) check_calls<ddp::bfloat16>(group, count);
@@ -157,7 +157,7 @@ TEST_CASE("calls of more than eight ranks, in log2(n) steps, give the right resu
         in_threads(ranks, [](ddp::ProcessGroup& group) {
           check_calls<float>(group, 1);
           check_calls<float>(group, 5'000);
-          check_calls<float>(group, 17'000);  // longer than what goes along with a call
+          check_calls<float>(group, 17'000);  // longer than data that goes with a call
           check_calls<ddp::bfloat16>(group, 3);
           check_calls<double>(group, 10);
         });
@@ -167,7 +167,7 @@ TEST_CASE("calls of more than eight ranks, in log2(n) steps, give the right resu
   CHECK(ended[0].code == 0);
 }
 
-TEST_CASE("a rank of many in another call is named") {
+TEST_CASE("one of many ranks in another call is named") {
   const auto ended = run_ranks(1, [] {
     in_threads(11, [](ddp::ProcessGroup& group) {
       float one = 1;
@@ -184,7 +184,7 @@ TEST_CASE("a rank of many in another call is named") {
   CHECK(ended[0].code == 0);
 }
 
-TEST_CASE("a rank of many connects to few") {
+TEST_CASE("one of many ranks connects to few") {
   const auto ended = run_ranks(1, [] {
     constexpr int kSize = 40;
     std::barrier<> formed(kSize + 1);
@@ -196,7 +196,7 @@ TEST_CASE("a rank of many connects to few") {
         const auto target = std::filesystem::read_symlink(entry.path(), gone).string();
         if (target.starts_with("socket:")) ++sockets;
       }
-      // One to listen, and both ends of those to 6 ranks before and 6 behind.
+      // One socket to listen, and both ends of those to 6 ranks before and 6 after.
       check(sockets <= kSize * (1 + 2 * 2 * 6), std::to_string(sockets) + " sockets");
       formed.arrive_and_wait();
     });
@@ -211,7 +211,7 @@ TEST_CASE("a rank of many connects to few") {
   CHECK(ended[0].code == 0);
 }
 
-TEST_CASE("threads of one network namespace know that, and those of another know that, too") {
+TEST_CASE("threads know whether they are in the same network namespace") {
   const auto ended = run_ranks(1, [] {
     const std::uint64_t here = network_namespace();
     check(here != 0, "it is known");
@@ -237,14 +237,13 @@ TEST_CASE("ranks that reach the same memory are on one node, in the order of ran
   CHECK(nodes.counterparts(0) == std::vector{0, 1, 4});
 }
 
-TEST_CASE("a rank that reaches one that itself reaches another is alone") {
+TEST_CASE("a rank that reaches a rank that itself reaches another is alone") {
   const Nodes nodes({0, 0, 1});
   CHECK(nodes.ranks(0) == std::vector{0, 1});
   CHECK(nodes.ranks(1) == std::vector{2});
 }
 
-TEST_CASE(
-    "the blocks of a node's ranks are packed in the order of places, without a copy if they are") {
+TEST_CASE("a node's blocks are packed in the order of places, without a copy if possible") {
   const Blocks all({1, 2, 3, 0, 4}, 0, 5);
   std::vector<char> data = {'a', 'b', 'b', 'c', 'c', 'c', 'e', 'e', 'e', 'e'};
   std::vector<char> room;
@@ -258,7 +257,7 @@ TEST_CASE(
   CHECK(NodeBlocks(all, {2, 3, 4}).room_for(data.data(), 1, room) == data.data() + 3);
 }
 
-TEST_CASE("if one rank of a node cannot share memory none there does, and others still do") {
+TEST_CASE("if one rank of a node cannot share memory, no rank there does, and others do") {
   const Nodes nodes = Nodes({0, 1, 0, 1}).without_broken({1, 1, 0, 1});
   CHECK(nodes.count() == 3);
   CHECK(nodes.of(0) == std::vector{0});
@@ -266,7 +265,7 @@ TEST_CASE("if one rank of a node cannot share memory none there does, and others
   CHECK(nodes.of(1) == std::vector{1, 3});
 }
 
-TEST_CASE("ranks of several nodes share memory with those of their own") {
+TEST_CASE("ranks of several nodes share memory with the ranks of their node") {
   const Words command = rank_command([](ddp::ProcessGroup& group) {
     check(is_sharing_memory() == (::geteuid() != 1), "whether memory is shared");
     group.barrier();
@@ -287,14 +286,14 @@ TEST_CASE("sums of narrow floats over several nodes are rounded once") {
   check_ranks(4, command, kTwoNodes);
 }
 
-TEST_CASE("every call of ranks on several nodes gives the right results, whatever is on which") {
-  // Ranks are on nodes by turns: the last nodes may have fewer.
+TEST_CASE("calls of ranks on several nodes give the right results for any placement") {
+  // Ranks are on the nodes by turns: the last nodes may have fewer.
   const auto [ranks, nodes] = GENERATE(table<int, int>({{3, 2}, {5, 2}, {5, 3}, {6, 2}}));
   const Words command = rank_command([](ddp::ProcessGroup& group) { check_all_lengths(group); });
   check_ranks(ranks, command, {{"DDP_TEST_NODES", std::to_string(nodes)}});
 }
 
-TEST_CASE("ranks of a node follow each other, and parts of a group are on some of its nodes") {
+TEST_CASE("ranks of a node may follow each other, and parts be on some of the group's nodes") {
   const Words command = rank_command([](ddp::ProcessGroup& group) {
     auto by_node = group.split(0, group.rank() % 2 * group.size() + group.rank());
     check_all_lengths(*by_node);
@@ -304,7 +303,7 @@ TEST_CASE("ranks of a node follow each other, and parts of a group are on some o
   check_ranks(5, command, kTwoNodes);
 }
 
-TEST_CASE("blocks of lengths on which ranks of two nodes do not agree are named on both sides") {
+TEST_CASE("both sides name block lengths on which ranks of two nodes do not agree") {
   const int reduces = GENERATE(0, 1);
   const Words command = rank_command(
       [](ddp::ProcessGroup& group, int does_reduce) {
@@ -319,10 +318,10 @@ TEST_CASE("blocks of lengths on which ranks of two nodes do not agree are named 
   check_failure(run_ranks(4, command, kTwoNodes), ddp::ErrorKind::mismatch, {"30001", "30000"});
 }
 
-TEST_CASE("ranks in another call are named, one, or all of a node, whether it uses memory or not") {
+TEST_CASE("ranks in another call are named, one or all of a node, with and without memory") {
   const bool uses_memory = GENERATE(false, true);
   const int bytes = GENERATE(4, 1 << 20);
-  const int ranks = GENERATE(0b1010, 0b1000, 0b0001);  // the highest is rank 3
+  const int ranks = GENERATE(0b1010, 0b1000, 0b0001);  // the highest bit is rank 3
   const Words command = rank_command(
       [](ddp::ProcessGroup& group, bool with_memory, int count, int others) {
         std::vector<std::int8_t> data(static_cast<std::size_t>(count));
@@ -336,7 +335,7 @@ TEST_CASE("ranks in another call are named, one, or all of a node, whether it us
                 {"#1 all_reduce", uses_memory ? "#1 all_gather" : "#1 all_to_all"});
 }
 
-TEST_CASE("ranks of several nodes name one that is lost on another node in the middle of a call") {
+TEST_CASE("ranks of several nodes name a rank of another node lost in the middle of a call") {
   const int which = GENERATE(0, 1, 2, 3);
   const Words command = rank_command(
       [](ddp::ProcessGroup& group, int operation) {

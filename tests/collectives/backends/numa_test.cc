@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks of a host with several NUMA nodes. No such host is needed: the test says which rank is on
-// which.
+// Ranks of a host with several NUMA nodes. No such host is needed: the test places the ranks.
 #include "collectives/backends/shm/numa.h"
 
 #include <cstddef>
@@ -39,7 +38,7 @@ cpu_set_t cpus(std::initializer_list<int> numbers) {
   return set;
 }
 
-/// A rank whose data is in a region of the memory of all, in threads of this process.
+/// A rank with data in a region of the shared memory, in threads of this process.
 struct Member {
   Member(const ShmArena& arena, int number, const std::vector<int>& nodes, std::size_t bytes)
       : rounds(arena.members(), number, static_cast<int>(nodes.size()), false),
@@ -61,7 +60,7 @@ T element(int rank, std::size_t i) {
   return static_cast<T>(static_cast<float>((static_cast<std::size_t>(rank) * 5 + i * 3) % 7));
 }
 
-/// How many of all ranks' results differ from the reduction of all elements in the order of ranks.
+/// Counts results of all ranks that differ from the reduction of all elements in rank order.
 template <class T>
 std::size_t count_wrong(const std::vector<int>& nodes, DataType type, ReduceOp op,
                         std::size_t count, bool in_place) {
@@ -115,7 +114,7 @@ TEST_CASE("the NUMA node of a process is the one that has all of its CPUs") {
   make("node0", "0-3,8-11");
   make("node1", "4-7,12");
   make("node10", "40");
-  make("node2", "");  // memory alone
+  make("node2", "");  // only memory
   make("power", "0-100");
   std::ofstream(nodes.path / "possible") << "0-10\n";
   const auto node_of = [&](std::initializer_list<int> numbers) {
@@ -132,7 +131,7 @@ TEST_CASE("the NUMA node of a process is the one that has all of its CPUs") {
   CHECK_FALSE(numa_node_of(cpus({0}), nodes.path / "nothing"));
 }
 
-TEST_CASE("ranks are arranged by NUMA node if each node has as many, and more than one") {
+TEST_CASE("ranks are arranged by NUMA node if all nodes have equally many, at least two") {
   const ShmNumaNodes of_three({1, 0, 0, 1}, 3);
   REQUIRE(of_three.are_several());
   CHECK(of_three.own() == std::vector{0, 3});
@@ -145,7 +144,7 @@ TEST_CASE("ranks are arranged by NUMA node if each node has as many, and more th
   CHECK_FALSE(ShmNumaNodes({-1, -1, -1, -1}, 1).are_several());
 }
 
-TEST_CASE("sums are the same with NUMA nodes as without") {
+TEST_CASE("sums are the same with and without NUMA nodes") {
   const auto nodes = GENERATE(std::vector{3, 1, 3, 1}, std::vector{0, 1, 2, 2, 1, 0},
                               std::vector{0, 0, 0, 1, 1, 1});
   const bool in_place = GENERATE(true, false);

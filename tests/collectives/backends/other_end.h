@@ -12,7 +12,7 @@
 
 namespace ddprun::tests {
 
-/// This process's socket at the other end of a connection that it has accepted from itself.
+/// This process's socket at the other end of a connection that it accepted from itself.
 inline int other_end_of(const boost::asio::ip::tcp::socket& accepted) {
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
     const int fd = std::stoi(entry.path().filename().string());
@@ -26,7 +26,7 @@ inline int other_end_of(const boost::asio::ip::tcp::socket& accepted) {
   return -1;
 }
 
-/// Until there is something to read, or the end of the connection.
+/// Waits until there is something to read, or the connection has ended.
 inline void wait_for_input(int fd) {
   pollfd polled{fd, POLLIN, 0};
   REQUIRE(::poll(&polled, 1, 40'000) == 1);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks in memory that processes share, with nothing but what lies below: for processors that this
+// Ranks in memory that processes share, with only the code below that: for processors that this
 // machine emulates. shm_aarch64_test.sh compiles and runs it.
 //   shm_order RANKS ROUNDS
-// Each rank makes all_reduces in memory of ShmHeap, in place, and looks at the results. Then each
-// shows the others numbers without waiting for them, and sends the next one bytes through a ring.
-// Exit code 0: all were right in every rank.
+// Each rank makes all_reduces in memory of ShmHeap, in place, and checks the results. Then each
+// shows the others numbers without a wait, and sends the next rank bytes through a ring. Exit code
+// 0: all results were right on every rank.
 #include <algorithm>
 #include <csignal>
 #include <cstddef>
@@ -41,7 +41,7 @@ std::int32_t element(int rank, int round, std::size_t i) {
   return (rank + 1) * round + static_cast<std::int32_t>(i % 97);
 }
 
-/// Each rank shows a number in its turn, and the others read it; only they wait.
+/// Each rank shows a number in its turn; the others wait for it and read it.
 void pass_around(ShmRounds& rounds, int ranks, int rank, int count) {
   for (int round = 1; round <= count; ++round) {
     const int from = round / 20 % ranks;
@@ -54,7 +54,7 @@ void pass_around(ShmRounds& rounds, int ranks, int rank, int count) {
   }
 }
 
-/// Both ends, by turns: a rank that waits for one looks at the other.
+/// Moves both ends by turns: a rank that waits for one end looks at the other.
 void send_around(const ShmArena& arena, ShmRounds& rounds, int rank, std::size_t bytes) {
   const int next = (rank + 1) % arena.ranks();
   const int previous = (rank + arena.ranks() - 1) % arena.ranks();

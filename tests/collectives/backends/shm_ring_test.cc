@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rings in shared memory, and memory of other processes that they lead to: in threads, so that the
-// thread sanitizer sees the order of the accesses.
+// Rings in shared memory, and other processes' memory that they refer to. The test uses threads, so
+// that the thread sanitizer sees the order of the accesses.
 #include <algorithm>
 #include <array>
 #include <condition_variable>
@@ -32,7 +32,7 @@ using ddp::internal::read_memory;
 using ddp::internal::ShmArena;
 using ddp::internal::ShmRing;
 
-/// What wakes an end of a ring.
+/// Wakes an end of a ring.
 class Wakes {
  public:
   void ring() {
@@ -54,7 +54,7 @@ class Wakes {
 
 }  // namespace
 
-TEST_CASE("a ring carries bytes in their order, and wakes whichever end sleeps") {
+TEST_CASE("a ring carries bytes in order, and wakes whichever end sleeps") {
   const Fd memory = ShmArena::create(2);
   const auto arena = ShmArena::map(again(memory), 2, 0);
   auto reader = ShmRing::create(memory, arena->ring_at(0, 1));
@@ -116,7 +116,7 @@ TEST_CASE("an end of a ring does not believe counts that lead out of it") {
   CHECK(writer->write(much, {}) == 0);
 }
 
-TEST_CASE("the reader of a ring learns that its writer has given up, whatever is in it") {
+TEST_CASE("the reader of a ring notices that its writer has given up, whatever is in the ring") {
   const Fd memory = ShmArena::create(2);
   const auto arena = ShmArena::map(again(memory), 2, 0);
   auto reader = ShmRing::create(memory, arena->ring_at(1, 0));
@@ -132,7 +132,7 @@ TEST_CASE("the reader of a ring learns that its writer has given up, whatever is
   CHECK(got == sent);
 }
 
-TEST_CASE("a ring has the room, and the bytes, that it says it has") {
+TEST_CASE("a ring has the room and the bytes that it reports") {
   const Fd memory = ShmArena::create(2);
   const auto arena = ShmArena::map(again(memory), 2, 0);
   auto reader = ShmRing::create(memory, arena->ring_at(1, 0));
@@ -175,7 +175,7 @@ TEST_CASE("memory of another process is read as long as it is marked, and no lon
   CHECK(got == std::vector<char>{'a', 't'});
   CHECK_FALSE(read_memory({.data = 8, .mark = place.mark, .process = place.process}, 4711, 0, got));
 
-  const pid_t child = ::fork();  // it has the same memory, and is another process
+  const pid_t child = ::fork();  // another process with the same memory
   if (child == 0) {
     ::pause();
     ::_exit(0);
@@ -188,7 +188,7 @@ TEST_CASE("memory of another process is read as long as it is marked, and no lon
   CHECK_FALSE(read_memory(place, 4711, 1, got));
 }
 
-TEST_CASE("there is no ring where there is no memory for it, or only one end") {
+TEST_CASE("there is no ring without memory for it, or with only one end") {
   const Fd memory = ShmArena::create(2);
   const auto arena = ShmArena::map(again(memory), 2, 0);
   CHECK_FALSE(ShmRing::open(memory, arena->ring_at(0, 1)));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks in shared memory: the parts here, in threads, so that the thread sanitizer sees the order
-// of their accesses; whole groups in the tests of the collectives, which use it where they can.
+// Ranks in shared memory. These tests run the parts in threads, so that the thread sanitizer sees
+// the order of their accesses. Tests of the collectives use whole groups in shared memory.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -48,7 +48,7 @@ ShmArena arena_of(int ranks) {
   return std::move(*arena);
 }
 
-/// Rounds of one rank; returns how many bytes were not those that the others showed.
+/// Plays rounds of one rank; returns how many bytes differ from those that the others showed.
 int play(ShmRounds& rounds, int rank, int size, int count) {
   int wrong = 0;
   for (int round = 1; round <= count; ++round) {
@@ -65,8 +65,8 @@ int play(ShmRounds& rounds, int rank, int size, int count) {
   return wrong;
 }
 
-/// The same for data that goes from one rank, by turns, but for some rounds in which all wait for
-/// all. Some of it is too long for a slot.
+/// The same for data that goes one way, from each rank by turns, with some rounds in which all wait
+/// for all. Some data is too long for a slot.
 int play_one_way(ShmRounds& rounds, int rank, int size, int count) {
   int wrong = 0;
   for (int round = 1; round <= count; ++round) {
@@ -87,7 +87,7 @@ int play_one_way(ShmRounds& rounds, int rank, int size, int count) {
   return wrong;
 }
 
-/// The next round after one in which two ranks sent.
+/// The round after one in which two ranks sent.
 enum class Next { exchange, send, receive, long_data };
 
 void begin(Next next, ShmRounds& rounds, std::uint64_t number, int other) {
@@ -97,7 +97,7 @@ void begin(Next next, ShmRounds& rounds, std::uint64_t number, int other) {
   if (next == Next::long_data) rounds.out(1000);
 }
 
-/// The numbers of the calls that differ, where a round of this rank finds some.
+/// The numbers of the calls that differ, if a round of this rank finds some.
 template <class Round>
 std::optional<std::pair<std::uint64_t, std::uint64_t>> mismatch_in(Round round) {
   try {
@@ -126,7 +126,7 @@ TEST_CASE("in every round each rank sees what the others showed in it") {
   CHECK(wrong == 0);
 }
 
-TEST_CASE("data that goes one way is what its rank showed, however far that one is ahead") {
+TEST_CASE("data that goes one way is what its rank showed, however far ahead that rank is") {
   const int size = GENERATE(2, 3);
   const bool spins = GENERATE(true, false);
   const ShmArena arena = arena_of(size);
@@ -142,7 +142,7 @@ TEST_CASE("data that goes one way is what its rank showed, however far that one 
   CHECK(wrong == 0);
 }
 
-TEST_CASE("a rank whose data goes one way waits when it is so many rounds ahead") {
+TEST_CASE("a rank whose data goes one way waits when it is kShmAhead rounds ahead") {
   const ShmArena arena = arena_of(2);
   ShmRounds ours(arena.members(), 0, 2, false);
   ShmRounds theirs(arena.members(), 1, 2, false);
@@ -168,7 +168,7 @@ TEST_CASE("a rank whose data goes one way waits when it is so many rounds ahead"
   CHECK(ours.can_begin());
 }
 
-TEST_CASE("where two ranks sent in calls that differ, the next round of either finds it") {
+TEST_CASE("if two ranks sent in different calls, the next round of either finds that") {
   const ShmArena arena = arena_of(2);
   ShmRounds ours(arena.members(), 0, 2, false);
   ShmRounds theirs(arena.members(), 1, 2, false);
@@ -181,7 +181,7 @@ TEST_CASE("where two ranks sent in calls that differ, the next round of either f
         std::pair<std::uint64_t, std::uint64_t>(9, 1));
 }
 
-TEST_CASE("of several ranks that sent to one, the next round finds that this one sent, too") {
+TEST_CASE("if several ranks sent to one, the next round of that one finds that it sent, too") {
   const ShmArena arena = arena_of(3);
   ShmRounds root(arena.members(), 0, 3, false);
   ShmRounds first(arena.members(), 1, 3, false);
@@ -195,7 +195,7 @@ TEST_CASE("of several ranks that sent to one, the next round finds that this one
         std::pair<std::uint64_t, std::uint64_t>(1, 9));
 }
 
-TEST_CASE("a reader whose call differs from the sender's finds it first, and the sender later") {
+TEST_CASE("a reader whose call differs from the sender's finds that first, the sender later") {
   const int size = GENERATE(2, 3);
   const ShmArena arena = arena_of(size);
   ShmRounds ours(arena.members(), 0, size, false);
@@ -209,7 +209,7 @@ TEST_CASE("a reader whose call differs from the sender's finds it first, and the
         std::pair<std::uint64_t, std::uint64_t>(2, 2));
 }
 
-TEST_CASE("a rank that would not have to wait learns that another was lost") {
+TEST_CASE("a rank that need not wait notices that another was lost") {
   const ShmArena arena = arena_of(2);
   ShmRounds ours(arena.members(), 0, 2, false);
   ShmRounds theirs(arena.members(), 1, 2, false);
@@ -217,17 +217,17 @@ TEST_CASE("a rank that would not have to wait learns that another was lost") {
   ours.stop(1);
   CHECK_THROWS_AS(ours.send({.number = 2}, 1), ShmStopped);
   theirs.stop(0);
-  theirs.receive({.number = 1}, 0);  // it was shown before
+  theirs.receive({.number = 1}, 0);  // shown before
   CHECK_THROWS_AS(theirs.receive({.number = 2}, 0), ShmStopped);
 }
 
-TEST_CASE("a round whose data is there ends well after a rank was lost, the next one fails") {
+TEST_CASE("a round with its data ends well after a rank was lost; the next one fails") {
   const ShmArena arena = arena_of(2);
   ShmRounds ours(arena.members(), 0, 2, false);
   std::jthread other([&] { ShmRounds(arena.members(), 1, 2, false).exchange({.number = 7}, 0); });
   while (arena.members()[1].slots[1].round != 1) std::this_thread::yield();
   ours.stop(1);
-  ours.stop(0);  // the first one counts
+  ours.stop(0);  // only the first counts
   ours.exchange({.number = 7}, 0);
   std::optional<int> lost;
   try {
@@ -238,7 +238,7 @@ TEST_CASE("a round whose data is there ends well after a rank was lost, the next
   CHECK(lost == 1);
 }
 
-TEST_CASE("a rank that stops itself begins no round, also if it would not have to wait") {
+TEST_CASE("a rank that stops itself begins no round, even if it need not wait") {
   const ShmArena arena = arena_of(2);
   ShmRounds ours(arena.members(), 0, 2, false);
   ShmRounds theirs(arena.members(), 1, 2, false);
@@ -256,7 +256,7 @@ TEST_CASE("a rank that stops itself begins no round, also if it would not have t
   theirs.stop(0);
 }
 
-TEST_CASE("a rank that waits for another is stopped at any time") {
+TEST_CASE("a rank that waits for another can be stopped at any time") {
   const bool spins = GENERATE(true, false);
   for (int i = 0; i < 50; ++i) {
     const ShmArena arena = arena_of(2);
@@ -269,7 +269,7 @@ TEST_CASE("a rank that waits for another is stopped at any time") {
         stopped_by = stopped.rank;
       }
     });
-    // Now and then before it waits, or just as it begins to.
+    // Sometimes before it waits, sometimes just as it begins.
     while (i % 2 == 0 && arena.members()[0].waits_for != 2) std::this_thread::yield();
     rounds.stop(1);
     waiting.join();
@@ -277,7 +277,7 @@ TEST_CASE("a rank that waits for another is stopped at any time") {
   }
 }
 
-TEST_CASE("what a rank showed counts, also if it was lost before it woke those that sleep") {
+TEST_CASE("what a rank showed counts, even if it was lost before it woke sleeping ranks") {
   const ShmArena arena = arena_of(2);
   ShmRounds rounds(arena.members(), 0, 2, false);
   std::atomic<bool> stopped = false;
@@ -296,20 +296,20 @@ TEST_CASE("what a rank showed counts, also if it was lost before it woke those t
   CHECK_FALSE(stopped);
 }
 
-TEST_CASE("a rank that works between two rounds learns that another was lost, unless it is done") {
+TEST_CASE("a rank that works between two rounds notices a lost rank, unless that one is done") {
   const ShmArena arena = arena_of(3);
   ShmRounds ours(arena.members(), 0, 3, false);
   CHECK_NOTHROW(ours.check_stopped());
   ours.stop(1);
   CHECK_THROWS_AS(ours.check_stopped(), ShmStopped);
   arena.members()[1].slots[1].round = 1;
-  CHECK_THROWS_AS(ours.check_stopped(), ShmStopped);  // rank 2 is not
+  CHECK_THROWS_AS(ours.check_stopped(), ShmStopped);  // rank 2 is not done
   arena.members()[2].slots[1].round = 1;
   CHECK_NOTHROW(ours.check_stopped());
 }
 
-TEST_CASE("what a rank writes to a region the others read at the same place of theirs") {
-  const std::size_t bytes = GENERATE(1, 5000, (6U << 20) + 100);  // the last with huge pages
+TEST_CASE("data that a rank writes to a region is read by others at the same place of theirs") {
+  const std::size_t bytes = GENERATE(1, 5000, (6U << 20) + 100);  // the last one has huge pages
   const Fd memory = ShmArena::create(2);
   const auto first = ShmArena::map(again(memory), 2, 0);
   const auto second = ShmArena::map(again(memory), 2, 1);
@@ -332,21 +332,21 @@ TEST_CASE("what a rank writes to a region the others read at the same place of t
     CHECK(place.number() == ours.find(last, 1).number());
     CHECK(*place.of(0) == 7);
     CHECK(*place.of(1) == 0);
-    CHECK(ours.find(last, 8192).number() == 0);  // it ends before
+    CHECK(ours.find(last, 8192).number() == 0);  // the region ends before
     CHECK(ours.find(&round, sizeof(round)).number() == 0);
 
     const std::uint64_t position = ours.position_of(last, 1);
     CHECK(theirs.position_of(static_cast<char*>(in.get()) + bytes - 1, 1) != position);
     REQUIRE(theirs.at(position, 1));
     CHECK(*theirs.at(position, 1) == 7);
-    CHECK_FALSE(theirs.at(position, 8192));  // out of the part of that rank
+    CHECK_FALSE(theirs.at(position, 8192));  // outside of that rank's part
     CHECK_FALSE(theirs.at(~position, 1));
     CHECK(ours.position_of(&round, sizeof(round)) == 0);
   }
   CHECK(ours.find(nullptr, 0).number() == 0);
 }
 
-TEST_CASE("a region that is no longer used is given back, and found no more") {
+TEST_CASE("a region that is no longer used is given back, and is not found any more") {
   const Fd memory = ShmArena::create(1);
   const auto arena = ShmArena::map(again(memory), 1, 0);
   REQUIRE(arena);
@@ -366,7 +366,7 @@ TEST_CASE("a region that is no longer used is given back, and found no more") {
   CHECK(heap.is_used());
 }
 
-TEST_CASE("a rank that may not have a region goes on with the same places as others") {
+TEST_CASE("a rank that may not have a region continues with the same places as others") {
   const Fd memory = ShmArena::create(2);
   const auto first = ShmArena::map(again(memory), 2, 0);
   const auto second = ShmArena::map(again(memory), 2, 1);
@@ -376,7 +376,7 @@ TEST_CASE("a rank that may not have a region goes on with the same places as oth
   CHECK(theirs.take(5000) != nullptr);
   {
     const FileLimit limit(first->bytes() + (2 << 20));
-    CHECK(ours.take(5000) != nullptr);  // it fits
+    CHECK(ours.take(5000) != nullptr);  // small enough
     CHECK(ours.take(std::size_t{3} << 20) == nullptr);
   }
   CHECK(theirs.take(std::size_t{3} << 20) != nullptr);
@@ -387,7 +387,7 @@ TEST_CASE("a rank that may not have a region goes on with the same places as oth
   CHECK(ours.find(mine.get(), 1).number() == theirs.find(other.get(), 1).number());
 }
 
-TEST_CASE("shared memory keeps its size, and no other memory is taken for it") {
+TEST_CASE("shared memory keeps its size, and other memory is not taken for it") {
   const Fd memory = ShmArena::create(2);
   REQUIRE(memory);
   CHECK(::ftruncate(memory.get(), 4096) != 0);
@@ -406,12 +406,12 @@ TEST_CASE("shared memory keeps its size, and no other memory is taken for it") {
   CHECK_FALSE(ShmArena::map(Fd(), 1, 0));
 }
 
-TEST_CASE("a process whose files must be short makes no shared memory, and is not killed for it") {
+TEST_CASE("a process whose files must be short makes no shared memory, and is not killed") {
   const FileLimit limit(64 << 10);
   CHECK_FALSE(ShmArena::create(2));
 }
 
-/// The exit code of a process that does this as another user, or as this one.
+/// The exit code of a process that runs `action` as `user`, maybe this process's user.
 template <class F>
 int exit_code_as(uid_t user, F action) {
   const pid_t child = ::fork();
@@ -421,7 +421,7 @@ int exit_code_as(uid_t user, F action) {
   return WEXITSTATUS(status);
 }
 
-TEST_CASE("memory is found among the open files of a process of this user") {
+TEST_CASE("memory is found among the open files of a process of the same user") {
   Fd memory = ShmArena::create(2);
   const ShmOffer offer = offer_of(memory);
   const auto one = ShmArena::map(again(memory), 2, 0);
@@ -451,7 +451,7 @@ TEST_CASE("memory is found among the open files of a process of this user") {
   CHECK_FALSE(open_offer(offer));
 }
 
-TEST_CASE("another user does not open the memory of a process, whoever it says to be") {
+TEST_CASE("another user cannot open a process's memory, whichever user it claims to be") {
   if (::geteuid() != 0) return;
   constexpr uid_t kOther = 54'321;
   const Fd memory = ShmArena::create(2);

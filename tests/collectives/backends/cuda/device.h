@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Programs that use a GPU through CUDA's driver, which they load as libddp does.
+// Helpers of programs that use a GPU through CUDA's driver, which they load as libddp does.
 
 #include <algorithm>
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace ddp_tests {
 
-/// The driver, real or not, as the loader finds it.
+/// The driver, real or fake, as the loader finds it.
 inline void* driver() {
   static void* const library = ::dlopen("libcuda.so.1", RTLD_NOW);
   return library;
@@ -32,20 +32,20 @@ inline void check_driver(CUresult result, const char* what) {
   if (result != CUDA_SUCCESS) wrong(std::string(what) + ": " + std::to_string(result));
 }
 
-// Of today's version, whose name a macro of cuda.h says.
+// The current version of a function, which a macro of cuda.h names.
 #define DRIVER_TEXT(name) #name
 #define DRIVER_FUNCTION(name) ddp_tests::driver_function<decltype(::name)>(DRIVER_TEXT(name))
 #define DRIVER(name, ...) \
   ddp_tests::check_driver(DRIVER_FUNCTION(name)(__VA_ARGS__), DRIVER_TEXT(name))
 
-/// How many GPUs there are; 0 without a driver.
+/// The number of GPUs; 0 without a driver.
 inline int count_devices() {
   int count = 0;
   if (driver() == nullptr || DRIVER_FUNCTION(cuInit)(0) != CUDA_SUCCESS) return 0;
   return DRIVER_FUNCTION(cuDeviceGetCount)(&count) == CUDA_SUCCESS ? count : 0;
 }
 
-/// Makes a device the calling thread's.
+/// Makes a device the calling thread's current one.
 inline void use_device(int number) {
   CUcontext context = nullptr;
   DRIVER(cuInit, 0);
@@ -57,7 +57,7 @@ inline void use_device(int number) {
 class DeviceMemory {
  public:
   DeviceMemory(std::size_t bytes, CUstream stream) : bytes_(bytes), stream_(stream) {
-    DRIVER(cuMemAlloc, &address_, bytes + 1);  // 0 bytes are none
+    DRIVER(cuMemAlloc, &address_, bytes + 1);  // 0 bytes cannot be allocated
   }
   DeviceMemory(const DeviceMemory&) = delete;
   DeviceMemory& operator=(const DeviceMemory&) = delete;
@@ -82,8 +82,8 @@ class DeviceMemory {
   CUdeviceptr address_ = 0;
 };
 
-/// A ProcessGroup whose calls take buffers in host memory and are made with their copies on the
-/// device: where one of them lies in another, so do the copies.
+/// A ProcessGroup whose calls take buffers in host memory, and use copies on the device. If a
+/// buffer lies in another, so does its copy.
 class DeviceGroup {
  public:
   static constexpr bool kRoundsEachStep = true;
@@ -154,7 +154,7 @@ class DeviceGroup {
                                 : kWidths[static_cast<std::size_t>(buffer.type)])};
   }
 
-  /// Whether it lies in the other, in host memory.
+  /// Whether `part` lies in `whole`, in host memory.
   static bool is_in(Bytes part, Bytes whole) {
     return !part.empty() && part.data() >= whole.data() &&
            part.data() + part.size() <= whole.data() + whole.size();
@@ -165,7 +165,7 @@ class DeviceGroup {
     const Bytes from = bytes_of(in);
     const Bytes to = bytes_of(out);
     const bool is_out_in_in = is_in(to, from);
-    const Bytes first = is_out_in_in ? from : to;  // holds both, if they share memory
+    const Bytes first = is_out_in_in ? from : to;  // contains both, if they share memory
     const bool is_shared = is_out_in_in || is_in(from, to);
     const DeviceMemory there(first.size(), stream_);
     const DeviceMemory beside(is_shared ? 0 : from.size(), stream_);

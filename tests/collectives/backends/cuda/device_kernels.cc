@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prints libddp's kernels, for CUDA's assembler to check; device_kernels run: runs them on the
-// first GPU instead. Exit code: 0 all right, 1 a wrong result (printed), 10 + kind for a ddp::Error
+// Prints libddp's kernels, for CUDA's assembler to check. "device_kernels run" runs them on the
+// first GPU instead. Exit code: 0 success, 1 a wrong result (printed), 10 + kind for a ddp::Error
 // (printed).
 
 #include <cstdio>
@@ -18,7 +18,7 @@ char combined(ReduceOp op, char a, char b) {
   return static_cast<char>(op == ReduceOp::bor ? a | b : a ^ b);
 }
 
-/// At odd addresses, too, where the kernel for words cannot be used; the most bytes are more words
+/// Also at odd addresses, where the kernel for words cannot be used. The most bytes are more words
 /// than there are threads.
 void check_kernel(const ddp::internal::BitwiseKernels& kernels, ReduceOp op, std::size_t bytes,
                   std::size_t begin, CUstream stream) {

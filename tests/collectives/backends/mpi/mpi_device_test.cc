@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Buffers on devices over MPI, on a driver of our own that works in host memory (fake_gpu/): so an
-// MPI that is not CUDA-aware can claim to be, and moves them.
+// Buffers on devices over MPI, on a fake driver that works in host memory (fake_gpu/). So an MPI
+// that is not CUDA-aware can claim to be, and moves them.
 
 #include <algorithm>
 
@@ -18,14 +18,14 @@ namespace {
 const Variables kFakeGpu = {{"LD_LIBRARY_PATH", fake_gpu_folder()},
                             {"CUDA_VISIBLE_DEVICES", "0,1,2,3"}};
 
-/// There are no copies in host memory.
+/// Copies in host memory are impossible.
 const Variables kNoCopies = {{"LD_LIBRARY_PATH", fake_gpu_folder()},
                              {"CUDA_VISIBLE_DEVICES", "0,1,2,3"},
                              {"FAKE_GPU_NO_HOST_MEMORY", "1"}};
 
 }  // namespace
 
-TEST_CASE("over MPI every operation gives every type's right result on a device") {
+TEST_CASE("over MPI every operation gives the right result for every type on a device") {
   const int size = GENERATE(1, 3);
   const std::string program =
       GENERATE(program_path("device_operations"), program_path("device_operations_cuda_aware"));
@@ -34,14 +34,14 @@ TEST_CASE("over MPI every operation gives every type's right result on a device"
   CHECK(job.code == 0);
 }
 
-TEST_CASE("calls on a device over MPI keep to their places among streams, hosts and groups") {
+TEST_CASE("calls on a device over MPI keep their order among streams, hosts and groups") {
   const std::string scenario = GENERATE("begun", "beside", "messages");
   const Ended job = under_mpirun(3, {program_path("device_worker"), scenario}, kFakeGpu);
   INFO(scenario << ": " << job.output);
   CHECK(job.code == 0);
 }
 
-TEST_CASE("a CUDA-aware MPI is given buffers on a device as they are") {
+TEST_CASE("a CUDA-aware MPI gets buffers on a device as they are") {
   const std::string scenario = GENERATE("begun", "beside", "messages");
   const Ended job =
       under_mpirun(3, {program_path("device_worker_cuda_aware"), scenario}, kNoCopies);
@@ -65,17 +65,17 @@ TEST_CASE("pieces of a call on a device over MPI are copied while MPI moves othe
   CHECK(job.code == 0);
 }
 
-TEST_CASE("calls on a device over MPI keep their host memory for the next ones") {
+TEST_CASE("calls on a device over MPI keep their host memory for later calls") {
   Variables telling = kFakeGpu;
   telling.emplace("FAKE_GPU_TELL", "1");
   const Ended job = under_mpirun(2, {program_path("device_worker"), "again"}, telling);
   INFO(job.output);
   CHECK(job.code == 0);
   CHECK(std::ranges::count(job.output, '\n') ==
-        2 * 3);  // by each rank: a call, one sent, one received
+        2 * 3);  // from each rank: one for a call, one sent, one received
 }
 
-TEST_CASE("unsupported calls on a device over MPI are refused, and leave the group as it was") {
+TEST_CASE("unsupported calls on a device over MPI are refused, and the group stays as it was") {
   const Ended job = under_mpirun(2, {program_path("device_worker"), "misuse"}, kFakeGpu);
   INFO(job.output);
   CHECK(job.code == 0);

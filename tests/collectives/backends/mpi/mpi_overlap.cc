@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank that sums much data on a device through an MPI that takes long: MPI is let go on with
-// the first piece when the second one has been copied to host memory.
+// One rank that sums much data on a device through a slow MPI. MPI continues with the first piece
+// when the second has been copied to host memory.
 
 #include <chrono>
 #include <mpi.h>
@@ -13,7 +13,7 @@ using ddprun::tests::check;
 
 namespace {
 
-constexpr std::size_t kMany = 3'000'001;  // of three pieces
+constexpr std::size_t kMany = 3'000'001;  // three pieces
 int calls = 0;
 
 int copies() {
@@ -32,7 +32,7 @@ int copies_before = 0;
 
 }  // namespace
 
-/// In front of MPI's own.
+/// Replaces MPI's own.
 extern "C" int MPI_Allreduce(const void* sendbuf, void* recvbuf, int count, MPI_Datatype datatype,
                              MPI_Op op, MPI_Comm comm) {
   if (++calls == 1) wait_for_second_copy(copies_before);

@@ -18,7 +18,7 @@ bool stands_still = false;
 
 }  // namespace
 
-/// In front of MPI's own.
+/// Replaces MPI's own.
 extern "C" int MPI_Allreduce(const void* sendbuf, void* recvbuf, int count, MPI_Datatype datatype,
                              MPI_Op op, MPI_Comm comm) {
   if (stands_still) ::pause();
@@ -35,7 +35,7 @@ ProcessGroup join() {
   return ddp::init_process_group({.backend = "mpi", .timeout = std::chrono::seconds(60)});
 }
 
-/// The program's own MPI goes on before, beside and after the group.
+/// The program uses its own MPI before, beside and after the group.
 void own_mpi() {
   int level = 0;
   MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level);
@@ -53,10 +53,10 @@ void own_mpi() {
       if (sum.front() != theirs) wrong("two sums of the same");
     }
   }
-  MPI_Finalize();  // while the group is left
+  MPI_Finalize();  // while the group is being left
 }
 
-/// MPI that takes calls from one thread alone.
+/// MPI only takes calls from one thread.
 void one_thread() {
   MPI_Init(nullptr, nullptr);
   try {
@@ -82,7 +82,7 @@ void count() {
   group.barrier();
 }
 
-/// Rank 1 says that it comes, and does not come out of MPI's own function again.
+/// Rank 1 makes the call, and never returns from MPI's own function.
 void stuck() {
   auto group = join();
   group.set_timeout(std::chrono::seconds(1));

@@ -25,7 +25,7 @@ TEST_CASE("a message over MPI that is shorter than expected is a mismatch") {
   CHECK(job.code == failed(ErrorKind::mismatch));
 }
 
-TEST_CASE("more than MPI can count is refused, and the group is as good as before") {
+TEST_CASE("more elements than MPI can count are refused, and the group stays usable") {
   const Ended job = under_mpirun(2, {program_path("ddp_mpi_program"), "count"});
   INFO(job.output);
   CHECK(
@@ -33,7 +33,7 @@ TEST_CASE("more than MPI can count is refused, and the group is as good as befor
   CHECK(job.code == 0);
 }
 
-TEST_CASE("a call that MPI has begun and does not end ends the process with a message") {
+TEST_CASE("a call that MPI begins and does not end ends the process with a message") {
   const Ended job = under_mpirun(2, {program_path("ddp_mpi_program"), "stuck"});
   INFO(job.output);
   CHECK(job.code == 124);
@@ -45,7 +45,7 @@ TEST_CASE("a call that MPI has begun and does not end ends the process with a me
 
 TEST_CASE("mpirun ends the job when a rank throws") {
   const Ended job = under_mpirun(3, rank_command([](ddp::ProcessGroup& group) {
-                                   group.barrier();  // so that all are connected
+                                   group.barrier();  // connects all ranks
                                    if (group.rank() == 1) {
                                      throw std::runtime_error("thrown by the program");
                                    }
@@ -67,13 +67,13 @@ TEST_CASE("mpirun ends the job when a rank dies in the middle of calls") {
   CHECK(job.code == 128 + SIGKILL);
 }
 
-TEST_CASE("a program that starts and ends MPI itself has groups in between") {
+TEST_CASE("a program that starts and ends MPI itself can have groups in between") {
   const Ended job = under_mpirun(3, {program_path("ddp_mpi_program"), "own-mpi"});
   INFO(job.output);
   CHECK(job.code == 0);
 }
 
-TEST_CASE("an MPI that was started for one thread alone is refused") {
+TEST_CASE("an MPI that was started for only one thread is refused") {
   const Ended job = under_mpirun(2, {program_path("ddp_mpi_program"), "one-thread"});
   INFO(job.output);
   CHECK(job.code == 0);

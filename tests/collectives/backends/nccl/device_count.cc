@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tells how many GPUs there are. Exit code: 0, or 77 for none.
+// Prints the number of GPUs. Exit code: 0, or 77 if there are none.
 
 #include "tests/collectives/backends/cuda/device.h"
 

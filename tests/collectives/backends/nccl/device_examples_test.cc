@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The examples for GPUs: as they are, where there is no GPU, and with a runtime, a driver and an
-// NCCL of our own (fake_gpu/).
+// The examples for GPUs: as they are, on a machine without GPU; and with a fake runtime, driver and
+// NCCL (fake_gpu/).
 
 #include <cmath>
 #include <cstdlib>
@@ -18,7 +18,7 @@ using namespace ddprun::tests;
 
 namespace {
 
-/// Runs ranks that end well.
+/// Runs ranks that must succeed.
 std::vector<Ended> run_well(int size, const std::vector<std::string>& command) {
   const auto ended = run_ranks(size, command, {{"LD_LIBRARY_PATH", fake_gpu_folder()}});
   for (const Ended& rank : ended) {
@@ -47,7 +47,7 @@ TEST_CASE("the smallest program for GPUs adds up its ranks") {
   CHECK(ended[1].output == "rank 1 of 3: the sum is 6\n");
 }
 
-TEST_CASE("the training on GPUs learns what the one on CPUs does") {
+TEST_CASE("the training on GPUs learns what the training on CPUs learns") {
   const int size = GENERATE(1, 3);
   const std::vector<std::string> flags = {"--epochs", "2"};
   const auto run = [&](std::vector<std::string> command) {
@@ -58,8 +58,7 @@ TEST_CASE("the training on GPUs learns what the one on CPUs does") {
                     run({program_path("train_digits")}));
 }
 
-TEST_CASE(
-    "a batch in which a rank has no digit, and a checkpoint of the other program, are right") {
+TEST_CASE("a batch without a digit for a rank, and the other program's checkpoint, work") {
   const Folder folder;
   const auto run = [&](const std::string& program, const char* epochs,
                        const std::string& checkpoint) {
@@ -76,12 +75,13 @@ TEST_CASE(
 
 TEST_CASE("an example for GPUs reports in one line what is missing") {
   const Folder folder;
-  const std::ofstream no_driver(folder.path / "libcuda.so.1");  // found, and no library
+  const std::ofstream no_driver(folder.path /
+                                "libcuda.so.1");  // the loader finds it, but it is no library
   Variables variables = place(0, 1, 1);
   variables.emplace("LD_LIBRARY_PATH", folder.path);
   for (const std::string& program :
        {program_path("allreduce_hello_cuda"), program_path("train_digits_cuda")}) {
-    if (!std::filesystem::exists(program)) continue;  // it takes CUDA's compiler to build
+    if (!std::filesystem::exists(program)) continue;  // CUDA's compiler is needed to build it
     const Ended ended = Rank({program}, variables).wait();
     INFO(ended.output);
     CHECK(ended.code == 1);

@@ -12,7 +12,7 @@ namespace ddp_tests {
 
 inline constexpr std::size_t kCount = 1000;
 
-/// Holds up a stream until it is opened.
+/// Stops a stream until it is opened.
 class Gate {
  public:
   explicit Gate(CUstream stream) {
@@ -55,7 +55,7 @@ class Floats {
   operator ddp::Buffer() const { return span(); }       // NOLINT(google-explicit-constructor)
   operator ddp::ConstBuffer() const { return span(); }  // NOLINT(google-explicit-constructor)
 
-  /// After all that the stream was given.
+  /// Checks the elements after all work that the stream got.
   void expect(float value, const char* what) {
     memory_.read(host_.data());
     for (const float element : host_) {
@@ -74,7 +74,7 @@ class Floats {
   DeviceMemory memory_;
 };
 
-/// The sum of what each rank calls its own().
+/// The sum of each rank's own().
 inline float sum_of_ranks(const ddp::ProcessGroup& group) {
   return static_cast<float>(group.size() * (group.size() + 1)) / 2;
 }

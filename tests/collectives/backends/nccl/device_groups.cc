@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank of a group on devices that is set up, changed or given up: device_groups SCENARIO.
-// Exit code as device_worker's.
+// One rank of a group on devices that is made, changed or given up: device_groups SCENARIO. The
+// exit code is as device_worker's.
 
 #include <algorithm>
 #include <ddp/local_devices.h>
@@ -26,7 +26,7 @@ ProcessGroup join_on(std::optional<int> device) {
   return ddp::init_process_group({.backend = "nccl", .timeout = kPatience, .device = device});
 }
 
-/// Ranks may share a device: what NCCL 2.30 allows.
+/// Ranks may share a device; NCCL 2.30 allows that.
 int own_device() {
   return std::atoi(std::getenv("RANK")) % std::max(count_devices(), 1);
 }
@@ -38,7 +38,7 @@ void configured() {
       {.backend = "nccl", .timeout = kPatience, .device = own_device(), .nccl = settings});
 }
 
-/// All that later releases have.
+/// Uses all settings of later releases.
 void configured_late() {
   const ddp::NcclOptions settings = {.split_share = true,
                                      .traffic_class = 5,
@@ -53,7 +53,7 @@ void configured_late() {
       {.backend = "nccl", .timeout = kPatience, .device = own_device(), .nccl = settings});
 }
 
-/// Those that came with NCCL 2.29 and 2.30.
+/// Uses the settings of NCCL 2.29 and 2.30.
 void configured_latest() {
   const ddp::NcclOptions settings = {
       .graph_usage_mode = 1, .max_p2p_peers = 1, .graph_stream_ordering = false};
@@ -61,7 +61,7 @@ void configured_latest() {
       {.backend = "nccl", .timeout = kPatience, .device = own_device(), .nccl = settings});
 }
 
-/// Ranks that connect with several ids, of which one may be of a single rank.
+/// Ranks connect with several ids, one of which may be of a single rank.
 void many_ids() {
   const bool are_two = std::string(std::getenv("WORLD_SIZE")) == "2";
   ProcessGroup group = ddp::init_process_group(
@@ -72,7 +72,7 @@ void many_ids() {
   data.expect(sum_of_ranks(group), "a sum of ranks with several ids");
 }
 
-/// NCCL has kernels of its own for memory that it knows on all ranks.
+/// NCCL has other kernels for memory that it knows on all ranks.
 void average_in_memory(ProcessGroup& group) {
   const std::size_t count = kCount * static_cast<std::size_t>(group.size());
   const CUstream stream = make_stream();
@@ -94,7 +94,7 @@ void average_in_memory(ProcessGroup& group) {
   check(host == std::vector<float>(count, average), "averages in the group's memory");
 }
 
-/// Memory of the group's own, which outlives its calls; some of it also the group.
+/// Memory of the group, which outlives its calls; some of it also outlives the group.
 void memory() {
   std::optional<ProcessGroup> group = join_on({});
   use_device(own_device());
@@ -120,7 +120,7 @@ void memory() {
   group.reset();
 }
 
-/// The last rank is not wanted any more; and then the first has no one left.
+/// The last rank is excluded; later the first has no other rank left.
 void shrink() {
   ProcessGroup group = join_on(own_device());
   use_device(own_device());
@@ -140,15 +140,15 @@ void shrink() {
   data.expect(sum_of_ranks(rest), "what one rank has");
 }
 
-/// Returns when all ranks have come to this place. Not by a call: one that returns on a rank may
-/// still fail on another if the first one ends then.
+/// Returns when all ranks have come to this place. It is not a call: a call that returns on one
+/// rank may still fail on another if the first rank ends then.
 void meet(const ProcessGroup& group, const std::string& place) {
   const auto store = ddprun::tests::job_store();
   store->set(place + "/" + std::to_string(group.rank()), "");
   for (int rank = 0; rank < group.size(); ++rank) store->get(place + "/" + std::to_string(rank));
 }
 
-/// Rank 1 dies; the others go on.
+/// Rank 1 dies; the others continue.
 void survive() {
   ProcessGroup group = join_on(own_device());
   use_device(own_device());
@@ -156,8 +156,8 @@ void survive() {
   group.all_reduce(data.span());
   DRIVER(cuStreamSynchronize, data.span().stream);
   meet(group, "all have the first sum");
-  group.set_timeout(std::chrono::seconds(40));          // a real NCCL may see nothing of it
-  if (group.rank() == 1) ::syscall(SYS_exit_group, 0);  // _exit() of a sanitizer looks for leaks
+  group.set_timeout(std::chrono::seconds(40));          // a real NCCL may not notice it
+  if (group.rank() == 1) ::syscall(SYS_exit_group, 0);  // a sanitizer's _exit() looks for leaks
   try {
     group.iall_reduce(data.span()).wait(std::chrono::minutes(1));
     wrong("summed without rank 1");
@@ -173,8 +173,8 @@ void survive() {
   data.expect(sum_of_ranks(rest), "a sum of the survivors");
 }
 
-/// All ranks abort, of which the first waits for the others in a call on the device. A rank that
-/// is first to abort may end any call of the others, also the sum that it has already.
+/// All ranks abort; the first waits for the others in a call on the device. The first rank to abort
+/// may end any call of the others, also the sum that it already has.
 void give_up() {
   ProcessGroup group = join_on({});
   use_device(own_device());
@@ -197,7 +197,7 @@ void give_up() {
   }
 }
 
-/// Rank 0 waits in its first call for a rank that makes none; with `aborts`, that one gives the
+/// Rank 0 waits in its first call for a rank that makes none; with `aborts`, that rank gives the
 /// group up.
 void wait_for_first_call(bool aborts) {
   ProcessGroup group = join_on({});
@@ -227,7 +227,7 @@ void lost_before_first_call() {
   wait_for_first_call(false);
 }
 
-/// How many sockets this process has.
+/// The number of this process's sockets.
 std::ptrdiff_t count_sockets() {
   const std::filesystem::directory_iterator all("/proc/self/fd");
   return std::count_if(begin(all), end(all), [](const auto& entry) {
@@ -236,8 +236,8 @@ std::ptrdiff_t count_sockets() {
   });
 }
 
-/// A group that moves nothing in host memory has no connections for that; messages connect those
-/// that they are between; and a collective call all.
+/// A group that moves nothing in host memory has no connections for that. A message connects its
+/// two ranks; a collective call connects all.
 void lazy_host() {
   const auto before = count_sockets();
   ProcessGroup group = join_on({});
@@ -260,14 +260,14 @@ void lazy_host() {
   check(connected >= joined + group.size() - 1, "no sockets to others");
 }
 
-/// Messages alone, after which ranks leave at different times.
+/// Only sends messages; then ranks leave at different times.
 void only_messages() {
   ProcessGroup group = join_on({});
   std::vector<float> data(1000, own(group));
   const int next = (group.rank() + 1) % group.size();
   const int last = (group.rank() + group.size() - 1) % group.size();
   if (group.rank() == 0) {
-    for (int i = 0; i < 2000; ++i) group.send(data, next);  // more than is kept at once
+    for (int i = 0; i < 2000; ++i) group.send(data, next);  // more than are kept at once
     return;
   }
   for (int i = 0; i < 2000; ++i) group.recv(data, last);

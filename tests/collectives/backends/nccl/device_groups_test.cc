@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How groups on devices are set up, changed and given up, with the driver and the NCCL of
-// fake_gpu/.
+// How groups on devices are made, changed and given up, with the driver and the NCCL of fake_gpu/.
 
 #include <nccl.h>
 
@@ -52,7 +51,7 @@ TEST_CASE("a setting that the loaded NCCL does not know is refused") {
         "2.27.7\n");
 }
 
-TEST_CASE("a setting of a later NCCL than libddp was built for is refused, or reaches it") {
+TEST_CASE("a setting of a later NCCL than libddp was built for is refused, or reaches NCCL") {
   const auto ended = run_groups(1, "configured-latest", {{"FAKE_NCCL_VERSION", "23007"}});
   INFO(ended[0].output);
   CHECK(ended[0].code ==
@@ -73,8 +72,7 @@ TEST_CASE("ranks of a large group connect with several ids", "[gpu]") {
   }
 }
 
-TEST_CASE("memory of a group is known to NCCL: as a window, or of this rank alone before 2.27",
-          "[gpu]") {
+TEST_CASE("NCCL knows a group's memory: as a window, or of this rank alone before 2.27", "[gpu]") {
   const int size = GENERATE(1, 2, 4);
   const auto [version, words] = GENERATE(table<std::string, std::string>(
       {{"22807", "window 4000, 1\n"}, {"22605", "registered 4000\n"}}));
@@ -88,7 +86,7 @@ TEST_CASE("memory of a group is known to NCCL: as a window, or of this rank alon
   }
 }
 
-TEST_CASE("memory that cannot be had fails the call on all ranks, with the bytes") {
+TEST_CASE("a failed allocation fails the call on all ranks, with the bytes") {
   for (const Ended& rank : run_groups(2, "memory", {{"FAKE_NCCL_FULL", "1"}})) {
     INFO(rank.output);
     CHECK(rank.code == failed(ErrorKind::system));
@@ -97,7 +95,7 @@ TEST_CASE("memory that cannot be had fails the call on all ranks, with the bytes
   }
 }
 
-TEST_CASE("a group without one of its ranks is made by NCCL, or connects again before 2.27",
+TEST_CASE("NCCL makes a group without one of its ranks; before 2.27 the rest connects again",
           "[gpu]") {
   const int size = GENERATE(2, 3, 4);
   const std::string version = GENERATE("22807", "22605");
@@ -108,19 +106,19 @@ TEST_CASE("a group without one of its ranks is made by NCCL, or connects again b
     INFO(version << ": " << ended[rank].output);
     CHECK(ended[rank].code == 0);
     if (is_real()) continue;
-    const bool shrinks = version == "22807" && size > 2;  // else one rank is left
+    const bool shrinks = version == "22807" && size > 2;  // otherwise one rank is left
     const std::string words = "shrunk by 1 from " + std::to_string(size) + "\n";
     CHECK(contains(ended[rank].output, words) == (shrinks && rank + 1 < ended.size()));
   }
 }
 
-TEST_CASE("ranks on devices go on in a group without one that has died", "[gpu]") {
+TEST_CASE("ranks on devices continue in a group without a dead rank", "[gpu]") {
   const int size = GENERATE(2, 3, 4);
   if (!are_enough(size)) return;
   check_groups(size, "survive");
 }
 
-TEST_CASE("an abort ends calls on a device, and its stream goes on", "[gpu]") {
+TEST_CASE("an abort ends calls on a device, and their stream continues", "[gpu]") {
   const int size = GENERATE(1, 2, 4);
   if (!are_enough(size)) return;
   check_groups(size, "give-up");
@@ -134,7 +132,7 @@ TEST_CASE("a rank that gives the group up ends the wait for its first call on a 
   CHECK(contains(ended[0].output, ": rank 1 aborted the group"));
 }
 
-TEST_CASE("a rank that the launcher reports as lost ends the wait for its first call on a device") {
+TEST_CASE("a rank reported as lost by the launcher ends the wait for its first call on a device") {
   LiveStore store;
   std::vector<Rank> ranks;
   for (int rank = 0; rank < 2; ++rank) {
@@ -164,7 +162,7 @@ TEST_CASE("a rank that dies while others wait for its first call in host memory 
   }
 }
 
-TEST_CASE("the wait for the ranks of the first call in host memory obeys the present timeout") {
+TEST_CASE("the wait for the first call in host memory obeys the present timeout") {
   const auto ended = run_ranks_but(1, 3, groups("late-host"), on_gpu());
   INFO(ended[0].output);
   CHECK(ended[0].code == failed(ErrorKind::timed_out));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One process with a rank on each GPU: device_local SCENARIO [TIMEOUT] (milliseconds, of calls that
-// cannot end). Exit code as device_worker's.
+// One process with a rank on each GPU: device_local SCENARIO [TIMEOUT] (milliseconds, for calls
+// that cannot end). The exit code is as device_worker's.
 
 #include <ddp/local_devices.h>
 #include <memory>
@@ -14,7 +14,7 @@ using ddp::Work;
 
 namespace {
 
-/// The ranks, and floats of each.
+/// The ranks, and floats of each rank.
 struct Gpus {
   std::vector<ProcessGroup> ranks;
   std::vector<std::unique_ptr<Floats>> data;
@@ -27,7 +27,7 @@ struct Gpus {
     }
   }
 
-  /// Of each rank.
+  /// Each rank makes the call.
   void all_reduce() {
     for (std::size_t i = 0; i < ranks.size(); ++i) ranks[i].all_reduce(*data[i]);
   }
@@ -37,13 +37,13 @@ struct Gpus {
     return works;
   }
 
-  /// Whether a call went well or was given up.
+  /// Streams continue whether a call succeeded or was given up.
   void expect_streams_to_go_on() const {
     for (const auto& floats : data) DRIVER(cuStreamSynchronize, floats->span().stream);
   }
 };
 
-/// Prints the error that the work throws.
+/// Prints the error that `work` throws.
 template <class F>
 void expect_failure(F work) {
   try {
@@ -77,7 +77,7 @@ void all() {
   refused([&] { (void)ddp::init_local_devices({0, 0}); });
 }
 
-/// The second call of the last rank is to be refused: `begun`, or waited for.
+/// The second call of the last rank will be refused: with `begun`, a begun one.
 void refuse(const std::vector<int>& devices, bool begun) {
   Gpus gpus(devices);
   ddp::group_call([&] { gpus.all_reduce(); });
@@ -90,7 +90,7 @@ void refuse(const std::vector<int>& devices, bool begun) {
   }
 }
 
-/// A group call that is not over when its calls should be, and then is, or never.
+/// A group call that lasts longer than its calls should, with `for_ever` forever.
 void linger(std::chrono::milliseconds timeout, bool for_ever) {
   Gpus gpus({0, 1});
   ddp::group_call([&] { gpus.all_reduce(); });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Of the GPU with this rank's number, modulo how many there are.
+// The memory of the GPU with this rank's number, modulo the number of GPUs.
 
 #include "tests/collectives/backends/cuda/device.h"
 #include "tests/collectives/backends/nccl/gpus.h"
@@ -41,7 +41,7 @@ class OnDevice : public Memory {
  private:
   std::shared_ptr<void> allocate(std::size_t bytes) {
     CUdeviceptr address = 0;
-    DRIVER(cuMemAlloc, &address, bytes + 1);  // 0 bytes are none
+    DRIVER(cuMemAlloc, &address, bytes + 1);  // 0 bytes cannot be allocated
     // NOLINTNEXTLINE(performance-no-int-to-ptr): CUDA's addresses are numbers
     std::shared_ptr<void> memory(reinterpret_cast<void*>(address), [this](void* freed) {
       DRIVER(cuStreamSynchronize, stream_);
@@ -60,7 +60,7 @@ class OnDevice : public Memory {
   }
 
   CUstream stream_ = nullptr;
-  std::vector<std::vector<char>> on_the_way_;  // what the stream may not have copied yet
+  std::vector<std::vector<char>> on_the_way_;  // the stream may not have copied these yet
   std::vector<std::shared_ptr<void>> made_;
 };
 

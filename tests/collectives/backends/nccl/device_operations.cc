@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank that makes every call there is with buffers on a device, over the usual backend or what
-// DDP_TEST_BACKEND names; device_operations few: with few counts and types. Exit code: 0 all right,
-// 1 a wrong result (printed), 10 + kind for a ddp::Error (printed), 77 no GPU (printed).
+// One rank that makes every call with buffers on a device, over the default backend or the one that
+// DDP_TEST_BACKEND names; device_operations few: with few counts and types. Exit code: 0 success, 1
+// a wrong result (printed), 10 + kind for a ddp::Error (printed), 77 no GPU (printed).
 
 #include "tests/collectives/backends/cuda/device.h"
 
@@ -37,7 +37,7 @@ void check_bool(DeviceGroup& group) {
   }
 }
 
-/// NCCL combines floats of 8 bits from compute capability 9.0 on; the tests' driver says 0.
+/// NCCL combines floats of 8 bits from compute capability 9.0 on; the tests' driver reports 0.
 bool has_float8() {
   CUdevice device = 0;
   int major = 0;
@@ -54,7 +54,7 @@ void check_few(DeviceGroup& group) {
   Checker<std::complex<float>, DeviceGroup>(group, 1001).without_products();
 }
 
-/// An operation that NCCL does not have is refused, and the group is as good as before.
+/// An operation that NCCL does not have is refused, and the group stays usable.
 void check_further_types(DeviceGroup& group) {
   if (has_float8()) {
     check_type<ddp::float8_e4m3>(group, {1, 1001});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank that uses devices as a program might do by mistake, or with what init_process_group() is
-// told of them: device_places SCENARIO [TIMEOUT] (milliseconds, of calls
-// that cannot end). Exit code as device_worker's.
+// One rank that uses devices as a program might do by mistake, or that passes devices to
+// init_process_group(): device_places SCENARIO [TIMEOUT] (milliseconds, for calls that cannot end).
+// The exit code is as device_worker's.
 
 #include <algorithm>
 #include <ddp/distributed_data_parallel.h>
@@ -24,7 +24,7 @@ using ddprun::tests::check;
 namespace {
 
 constexpr std::chrono::minutes kPatience(1);
-std::chrono::milliseconds limit(60'000);  // of calls that cannot end; others may take longer
+std::chrono::milliseconds limit(60'000);  // for calls that cannot end; others may take longer
 
 ProcessGroup join_on(std::optional<int> device) {
   return ddp::init_process_group({.backend = "nccl", .timeout = kPatience, .device = device});
@@ -34,12 +34,12 @@ int device_after(int device) {
   return device + 1 < count_devices() ? device + 1 : 0;
 }
 
-/// Ranks may share a device: what NCCL 2.30 allows.
+/// Ranks may share a device; NCCL 2.30 allows that.
 int own_device() {
   return std::atoi(std::getenv("RANK")) % std::max(count_devices(), 1);
 }
 
-/// The default backend without a call on a device: a child may use the driver all the same.
+/// Uses the default backend without a call on a device: a child may still use the driver.
 void host_only() {
   auto group = ddp::init_process_group({.timeout = kPatience});
   check(group.backend() == "nccl", "backend " + group.backend());
@@ -52,7 +52,7 @@ void host_only() {
   check(status == 0, "a child finds no GPU");
 }
 
-/// Buffers and streams of another device, and memory of none, are refused.
+/// Buffers and streams of another device, and memory of no device, are refused.
 void elsewhere() {
   ProcessGroup group = join_on({});
   use_device(device_after(own_device()));
@@ -72,7 +72,7 @@ void elsewhere() {
   here.expect(sum_of_ranks(group), "a sum after misuse");
 }
 
-/// A model's parameters decide where its gradients are, and not the thread's current device.
+/// A model's parameters determine where its gradients are; the thread's current device does not.
 void first_model(ProcessGroup& group) {
   use_device(own_device());
   Floats weights(make_stream(), own(group));
@@ -84,7 +84,7 @@ void first_model(ProcessGroup& group) {
   weights.expect(1, "the parameters of rank 0");
 }
 
-/// The first call's buffers decide, and not the thread's current device.
+/// The first call's buffers determine the device; the thread's current device does not.
 void first_call() {
   ProcessGroup group = join_on({});
   use_device(own_device());
@@ -116,7 +116,7 @@ void capture_one(ProcessGroup& group, const Floats& data) {
   DRIVER(cuGraphDestroy, graph);
 }
 
-/// Ranks that name their devices are connected: the first call, also of a part, may be captured.
+/// Ranks that name their devices are connected: the first call may be captured, also of a part.
 void eager() {
   refused([] { (void)join_on(99); });
   refused([] { (void)ddp::init_process_group({.backend = "gloo", .device = 0}); });
@@ -131,7 +131,7 @@ void eager() {
   data.expect(sum_of_ranks(group), "a sum by a part's graph");
 }
 
-/// Parts are connected through the group, while calls of it are under way, and outlive it.
+/// Parts are connected through the group while its calls are under way, and outlive it.
 void parts() {
   std::optional<ProcessGroup> whole = join_on(own_device());
   use_device(own_device());
@@ -152,8 +152,8 @@ void parts() {
   }
 }
 
-/// A call needs nothing that waits for other work on the device, once NCCL has connected the ranks
-/// for its kind: that allocates memory, which does wait.
+/// Once NCCL has connected the ranks for its kind, a call needs nothing that waits for other work
+/// on the device. Connecting allocates memory, which does wait.
 void bits() {
   ProcessGroup group = join_on({});
   use_device(own_device());
@@ -169,8 +169,8 @@ void bits() {
   data.expect(sum_of_ranks(group), "the same bits");
 }
 
-/// A call comes after those before it in whatever streams they are: also in one that is gone, whose
-/// handle another has now, and in those of threads, which have one handle.
+/// A call comes after the calls before it, whatever streams they are in: also in a destroyed stream
+/// whose handle another one has now, and in streams of threads, which share a handle.
 void passing_streams() {
   ProcessGroup group = join_on({});
   use_device(own_device());
@@ -200,8 +200,8 @@ void passing_streams() {
   });
 }
 
-/// How often this thread sleeps in so many calls. The stream is held up, so that nothing runs
-/// beside the thread.
+/// How often this thread sleeps in so many calls. The stream is stopped, so nothing runs beside the
+/// thread.
 long sleeps_in(ProcessGroup& group, const Floats& data, int calls) {
   Gate gate(data.span().stream);
   rusage before{};
@@ -214,8 +214,8 @@ long sleeps_in(ProcessGroup& group, const Floats& data, int calls) {
   return after.ru_nvcsw - before.ru_nvcsw;
 }
 
-/// A short wait for NCCL does not put the thread to sleep. A thread that takes turns with others on
-/// a busy machine may sleep for other reasons, but not always.
+/// A short wait for NCCL does not put the thread to sleep. On a busy machine a thread may sleep for
+/// other reasons, but not always.
 void spin() {
   constexpr int kCalls = 50;
   constexpr int kTimes = 20;
@@ -231,7 +231,8 @@ void spin() {
   check(least < kCalls / 2, std::to_string(least) + " sleeps");
 }
 
-/// Rank 1 never makes the first call, for which the limit is another than the group was made with.
+/// Rank 1 never makes the first call, whose limit differs from the one that the group was made
+/// with.
 void impatient() {
   ProcessGroup group = join_on({});
   use_device(own_device());
@@ -248,7 +249,7 @@ void connect() {
   auto part = group.split(0);
 }
 
-/// A graph that has a call of the group until the process ends.
+/// Makes a graph that has a call of the group until the process ends.
 void capture_and_keep(ProcessGroup& group, const Floats& data) {
   DRIVER(cuStreamSynchronize, data.span().stream);
   DRIVER(cuStreamBeginCapture, data.span().stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
@@ -257,7 +258,7 @@ void capture_and_keep(ProcessGroup& group, const Floats& data) {
   DRIVER(cuStreamEndCapture, data.span().stream, &graph);
 }
 
-/// A failure while a graph has calls.
+/// The group fails while a graph has calls.
 void keep_graph() {
   ProcessGroup group = join_on(own_device());
   use_device(own_device());
@@ -270,7 +271,7 @@ void keep_graph() {
   work.wait(std::chrono::minutes(1));
 }
 
-/// An exception while a graph has calls, without another rank that could fail.
+/// An exception is thrown while a graph has calls; no other rank could fail.
 void throw_beside_graph() {
   ProcessGroup group = join_on(own_device());
   use_device(own_device());
@@ -280,7 +281,7 @@ void throw_beside_graph() {
   throw std::runtime_error("thrown beside a graph");
 }
 
-/// NCCL may block in the third call, while the second is under way.
+/// NCCL may block in the third call while the second is under way.
 void calls() {
   ProcessGroup group = join_on({});
   use_device(own_device());

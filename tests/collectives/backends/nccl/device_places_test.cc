@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which device a group uses, and what NCCL and the driver must not be asked for: with those of
-// fake_gpu/, which refuse it as the real ones do or may.
+// Which device a group uses, and what must not be asked of NCCL and the driver. fake_gpu/'s
+// versions refuse it as the real ones do or may.
 
 #include "ddp/error.h"
 #include "tests/catch.h"
@@ -40,7 +40,7 @@ TEST_CASE("a group is on the device of its first buffers", "[gpu]") {
   check_places(2, "first-call");
 }
 
-TEST_CASE("buffers and streams of another device are refused, and leave the group as it was",
+TEST_CASE("buffers and streams of another device are refused, and the group stays as it was",
           "[gpu]") {
   if (!are_enough(2)) return;
   for (const Ended& rank : run_places(2, "elsewhere")) {
@@ -82,12 +82,12 @@ TEST_CASE("parts of a group whose ranks name their devices are connected through
   }
 }
 
-TEST_CASE("a reduction of bits waits for nothing else on the device", "[gpu]") {
+TEST_CASE("a reduction of bits waits for no other work on the device", "[gpu]") {
   if (!are_enough(2)) return;
   check_places(2, "bits");
 }
 
-TEST_CASE("a call comes after those in other streams, of threads or gone", "[gpu]") {
+TEST_CASE("a call comes after calls in other streams, also of threads or destroyed", "[gpu]") {
   if (!are_enough(2)) return;
   check_places(2, "passing-streams");
 }
@@ -96,15 +96,14 @@ TEST_CASE("a call that NCCL launches soon does not put its thread to sleep") {
   check_places(1, "spin");
 }
 
-TEST_CASE(
-    "the wait for the ranks of the first call on a device obeys the group's present timeout") {
+TEST_CASE("the wait for the first call on a device obeys the group's present timeout") {
   const auto ended = run_ranks_but(1, 2, places("impatient"), on_gpu());
   INFO(ended[0].output);
   CHECK(ended[0].code == failed(ErrorKind::timed_out));
   CHECK(contains(ended[0].output, "timed out after 1500 ms in #1 all_reduce sum float32[1000]"));
 }
 
-TEST_CASE("an NCCL that blocks the caller of a call ends in exit code 124") {
+TEST_CASE("an NCCL that blocks the caller of a call leads to exit code 124") {
   const LiveStore store;
   const Variables variables = on_gpu({{"FAKE_NCCL_BLOCK", "0:3"}});
   const auto start = [&](int rank) {
@@ -119,7 +118,7 @@ TEST_CASE("an NCCL that blocks the caller of a call ends in exit code 124") {
   CHECK(contains(ended.output, " in #2 all_reduce sum float32[1000]"));
 }
 
-TEST_CASE("an NCCL that does not return while ranks connect, or a part's, ends in exit code 124") {
+TEST_CASE("an NCCL that does not return while ranks or parts connect leads to exit code 124") {
   const LiveStore store;
   const LiveStore other_store;
   const auto start = [](int rank, const LiveStore& of, const std::string& stuck) {
@@ -144,7 +143,7 @@ TEST_CASE("an NCCL that does not return while ranks connect, or a part's, ends i
   }
 }
 
-TEST_CASE("a failure while a graph has calls of the group ends in exit code 124") {
+TEST_CASE("a failure while a graph has calls of the group leads to exit code 124") {
   const LiveStore store;
   const auto start = [&](int rank) {
     return Rank({program_path("device_places"), "keep-graph", "5000"},
@@ -157,7 +156,7 @@ TEST_CASE("a failure while a graph has calls of the group ends in exit code 124"
   CHECK(contains(ended.output, "lost another rank in #2 all_reduce sum float32[1000]"));
 }
 
-TEST_CASE("an exception while a graph has calls of the group ends in exit code 124") {
+TEST_CASE("an exception while a graph has calls of the group leads to exit code 124") {
   const auto ended = run_ranks(1, {program_path("device_places"), "throw-beside-graph"}, on_gpu());
   INFO(ended[0].output);
   CHECK(ended[0].code == 124);
@@ -172,7 +171,7 @@ TEST_CASE("an NCCL that is too old is refused") {
   CHECK(contains(ended[0].output, "libnccl.so.2) is too old: ddp needs 2.23.0 or later\n"));
 }
 
-TEST_CASE("ranks that come to different backends are told so") {
+TEST_CASE("ranks that choose different backends get an error that says so") {
   const LiveStore store;
   Variables nccl = on_gpu(place(0, 2, store.port()));
   Variables host = on_gpu(place(1, 2, store.port()));

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // One rank that times all_reduce of float32 on a device, through libddp and through NCCL alone, in
-// turns: device_speed [LARGEST [ROUNDS]] (268435456 bytes, 11). NCCL alone is a communicator that
-// blocks, and one that does not, as those of libddp ("polled": NCCL starts a thread for each call,
-// which is polled until it has launched the call). Exit code as device_operations'.
+// turns: device_speed [LARGEST [ROUNDS]] (268435456 bytes, 11). NCCL alone is a blocking
+// communicator, and a non-blocking one like libddp's ("polled": NCCL starts a thread for each call;
+// the caller polls it until the call is launched). The exit code is as device_operations'.
 //
-// A line for each size, on rank 0: "one" is a call and the wait for it, "many" one of a row of
-// calls that is waited for at its end, GB/s that of the bus in a row (2 (n - 1) / n, as nccl-tests
-// count it; of the data for one rank). Times are medians of rounds, of the slowest rank.
+// Rank 0 prints a line for each size. "one" is a call and the wait for it. "many" is one of a row
+// of calls that is waited for at its end. GB/s is that of the bus in a row (2 (n - 1) / n, as
+// nccl-tests count it; for one rank, of the data). Times are medians of rounds, of the slowest
+// rank.
 
 #include <array>
 #include <chrono>
@@ -101,7 +102,7 @@ struct Library {
   std::function<void(std::size_t count)> all_reduce;
 };
 
-/// Of a call, in seconds.
+/// The times of a call, in seconds.
 struct Times {
   std::vector<double> one;
   std::vector<double> many;
@@ -116,7 +117,7 @@ class Speed {
         in_(stream_, own(group), largest / sizeof(float)),
         out_(stream_, 0, largest / sizeof(float)) {}
 
-  /// The first connection of a process loads and finds more than the next.
+  /// Connects twice: a process's first connection loads and finds more than the next.
   void connect() {
     const double first = connect_group(group_);
     const double alone = slowest(seconds_of([&] {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Buffers on devices, through libddp's NCCL backend. With DDP_REAL_GPU=1 on this machine's GPUs and
-// its NCCL; else with a driver and an NCCL of our own that work in host memory (fake_gpu/).
+// Buffers on devices, through libddp's NCCL backend. With DDP_REAL_GPU=1, uses this machine's GPUs
+// and NCCL; else a fake driver and NCCL that work in host memory (fake_gpu/).
 
 #include <cstdlib>
 #include <filesystem>
@@ -29,7 +29,8 @@ std::vector<Ended> run_workers(int size, std::vector<std::string> arguments,
 
 }  // namespace
 
-TEST_CASE("every operation gives every type's right result on a device, in place or not", "[gpu]") {
+TEST_CASE("operations give the right results for every type on a device, in place or not",
+          "[gpu]") {
   const int size = GENERATE(1, 2, 3, 4);
   if (!are_enough(size)) return;
   for (const Ended& rank : run_ranks(size, {program_path("device_operations")}, on_gpu())) {
@@ -55,7 +56,7 @@ TEST_CASE("floats of 8 bits are moved on a device by any NCCL, and combined by n
   }
 }
 
-TEST_CASE("calls on a device keep to their places among streams, hosts and groups", "[gpu]") {
+TEST_CASE("calls on a device keep their order among streams, hosts and groups", "[gpu]") {
   const std::string scenario = GENERATE("order", "beside", "messages", "capture",
                                         "thread's capture", "train", "default stream");
   if (!are_enough(3)) return;
@@ -74,7 +75,7 @@ TEST_CASE("NCCL may launch calls in the thread that makes them", "[gpu]") {
   }
 }
 
-TEST_CASE("unsupported calls on a device are refused, and leave the group as it was", "[gpu]") {
+TEST_CASE("unsupported calls on a device are refused, and the group stays as it was", "[gpu]") {
   if (!are_enough(2)) return;
   for (const Ended& rank : run_workers(2, {"misuse"})) {
     INFO(rank.output);
@@ -95,12 +96,12 @@ TEST_CASE("one process drives all GPUs", "[gpu]") {
   if (are_enough(2)) CHECK(contains(ended.output, "in is on GPU 1, but this group uses GPU 0: "));
 }
 
-TEST_CASE("a rank that ends in a call ends it for all, and streams go on", "[gpu]") {
+TEST_CASE("a rank that ends in a call ends it for all, and streams continue", "[gpu]") {
   if (!are_enough(3)) return;
   const auto ended = run_workers(3, {"die", "20000"});
   for (const int rank : {0, 2}) {
     INFO(ended[rank].output);
-    // NCCL sees it where it uses sockets; else the group's timeout does.
+    // NCCL notices it if it uses sockets; otherwise the group's timeout does.
     CHECK((ended[rank].code == failed(ErrorKind::peer_lost) ||
            (is_real() && ended[rank].code == failed(ErrorKind::timed_out))));
     CHECK(contains(ended[rank].output, "in #2 all_reduce sum float32[1000]"));
@@ -135,7 +136,7 @@ TEST_CASE("an exception aborts the calls on a device", "[gpu]") {
   CHECK(contains(ended.output, "thrown by the program"));
 }
 
-TEST_CASE("a failure that NCCL finds by itself reaches all ranks with NCCL's message") {
+TEST_CASE("a failure that NCCL finds reaches all ranks with NCCL's message") {
   const auto ended = run_workers(2, {"fail"}, {{"FAKE_NCCL_FAIL", "1:1"}});
   INFO(ended[0].output << ended[1].output);
   CHECK(ended[1].code == failed(ErrorKind::system));
@@ -161,8 +162,7 @@ TEST_CASE("a failure of NCCL ends the calls of all groups on all ranks") {
   CHECK(ended[1].output == "ddp: " + cause + "ddp: " + cause);
 }
 
-TEST_CASE(
-    "a call that NCCL refuses in a group call fails all of them, which are given up after it") {
+TEST_CASE("a refused call fails its whole group call, whose calls are then given up") {
   const auto [scenario, rank] = GENERATE(table<std::string, std::string>(
       {{"refuse-one", "0"}, {"refuse-call", "2"}, {"refuse-begun", "2"}}));
   const Ended ended =
@@ -182,7 +182,7 @@ TEST_CASE("the calls of an open group call are aborted when it ends") {
   CHECK(contains(ended.output, " timed out after 1500 ms in #2 all_reduce sum float32[1000]\n"));
 }
 
-TEST_CASE("a process whose group call never ends exits, as its calls cannot be aborted") {
+TEST_CASE("a process whose group call never ends exits: its calls cannot be aborted") {
   const Ended ended = Rank({program_path("device_local"), "stay", kShortMs}, on_gpu()).wait();
   INFO(ended.output);
   CHECK(ended.code == 124);
@@ -227,7 +227,7 @@ TEST_CASE("an NCCL that does not connect is given up after the timeout") {
   }
 }
 
-TEST_CASE("a process takes the GPU of its place on the node, of those that it sees") {
+TEST_CASE("a process uses the GPU of its place on the node, among those that it sees") {
   const std::vector<std::pair<Variables, std::string>> cases = {
       {{}, "0, then 3"},
       {{{"LOCAL_RANK", "2"}}, "2, then 3"},
@@ -260,7 +260,7 @@ TEST_CASE("on a machine without GPU, driver or NCCL the error names what is miss
     CHECK(ended.code == failed(ErrorKind::usage));
     return ended.output;
   };
-  const std::ofstream no_driver(folder / "libcuda.so.1");  // found, and no library
+  const std::ofstream no_driver(folder / "libcuda.so.1");  // found, but no library
   CHECK(contains(output_with({{"LD_LIBRARY_PATH", folder}}), "it comes with NVIDIA's driver"));
   std::filesystem::remove(folder / "libcuda.so.1");
   const std::ofstream no_nccl(folder / "libnccl.so.2");

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // One rank that does what a test asks with buffers on a device: device_worker SCENARIO [TIMEOUT]
-// (milliseconds, of calls that cannot end), over nccl or what DDP_TEST_BACKEND names. Exit code: 0
-// all right, 1 a wrong result (printed), 10 + kind for a ddp::Error (printed), 77 no GPU (printed).
+// (milliseconds, for calls that cannot end), over nccl or the backend that DDP_TEST_BACKEND names.
+// Exit code: 0 success, 1 a wrong result (printed), 10 + kind for a ddp::Error (printed), 77 no GPU
+// (printed).
 
 #include <csignal>
 #include <ddp/distributed_data_parallel.h>
@@ -22,7 +23,7 @@ using ddprun::tests::check;
 
 namespace {
 
-std::chrono::milliseconds limit(60'000);  // of calls that cannot end; others may take longer
+std::chrono::milliseconds limit(60'000);  // for calls that cannot end; others may take longer
 
 void expect_under_way(const Work& work) {
   check(!work.is_completed() && !work.error(), "over before its stream came to it");
@@ -39,8 +40,8 @@ void expect_done(const Work& work) {
   check(work.is_completed() && !work.error(), "done, and not completed");
 }
 
-/// The host goes on at once; the call comes after what its stream was given before, and before what
-/// that is given after, though it is in another stream.
+/// The host continues at once. The call comes after its stream's earlier work and before its later
+/// work, though it is in another stream.
 void order(ProcessGroup& group) {
   const CUstream stream = make_stream();
   Floats data(stream, -1);
@@ -57,11 +58,11 @@ void order(ProcessGroup& group) {
   expect_done(work);
 }
 
-/// Over a library that works on the host: what is begun waits for its stream in a thread of ours.
+/// Over a library that works on the host, a begun call waits for its stream in a thread of ours.
 void begun(ProcessGroup& group) {
   const CUstream stream = make_stream();
   Floats data(stream, -1);
-  Floats large(stream, own(group), 10'000'001);  // of several pieces
+  Floats large(stream, own(group), 10'000'001);  // several pieces
   Gate gate(stream);
   data.write(own(group));
   const Work first = group.iall_reduce(data.span());
@@ -74,7 +75,7 @@ void begun(ProcessGroup& group) {
   large.expect(static_cast<float>(group.size()), "the greatest");
 }
 
-/// The default stream is that of the group's device, in whatever thread the call is waited for.
+/// The default stream is the group's device's, whichever thread waits for the call.
 void default_stream(ProcessGroup& group) {
   Floats data(nullptr, own(group));
   const Work work = group.iall_reduce(data.span());
@@ -82,7 +83,7 @@ void default_stream(ProcessGroup& group) {
   data.expect(sum_of_ranks(group), "a sum in the default stream");
 }
 
-/// Calls in host memory, objects and barriers go their own way, and parts of the group are groups.
+/// Calls in host memory, objects and barriers are independent, and parts of the group are groups.
 void beside(ProcessGroup& group) {
   const CUstream stream = make_stream();
   Floats data(stream, own(group));
@@ -116,7 +117,7 @@ void again(ProcessGroup& group) {
   }
 }
 
-/// Around a ring, one at a time and many at once.
+/// Sends around a ring, one message at a time and many at once.
 void messages(ProcessGroup& group) {
   const CUstream stream = make_stream();
   const int next = (group.rank() + 1) % group.size();
@@ -155,7 +156,7 @@ void misuse(ProcessGroup& group) {
   data.expect(sum_of_ranks(group), "a sum after misuse");
 }
 
-/// With an NCCL that has no floats of 8 bits.
+/// NCCL has no floats of 8 bits here.
 void move_float8(ProcessGroup& group) {
   const CUstream stream = make_stream();
   Floats data(stream, own(group));
@@ -167,7 +168,7 @@ void move_float8(ProcessGroup& group) {
   group.barrier();
 }
 
-/// Calls become part of a graph, and are made again each time that is launched.
+/// Calls become part of a graph, and are made again at each launch of the graph.
 void capture(ProcessGroup& group, CUstreamCaptureMode mode) {
   const CUstream stream = make_stream();
   Floats data(stream, own(group));
@@ -201,9 +202,8 @@ void capture(ProcessGroup& group, CUstreamCaptureMode mode) {
   data.expect(size * size * size * size * size, "a sum after the graph");
 }
 
-/// The host goes through backward passes that the GPU has not begun: a bucket is averaged after
-/// what its stream was given before gradient_ready(), and what that is given after finish() finds
-/// it so.
+/// The host makes backward passes that the GPU has not begun. A bucket is averaged after the
+/// stream's work before gradient_ready(), and its work after finish() finds the average.
 void train(ProcessGroup& group) {
   const CUstream stream = make_stream();
   const Floats weights(stream, own(group));
@@ -224,10 +224,10 @@ void train(ProcessGroup& group) {
     }
     model.finish();
   };
-  pass(weights);  // of rank 0 by now; the ranks tell each other the order of the buckets
+  pass(weights);  // rank 0's by now; the ranks exchange the order of the buckets
   Floats first(stream, -1);
   Floats second(stream, -1);
-  DRIVER(cuStreamSynchronize, stream);  // they are written again while the gate is closed
+  DRIVER(cuStreamSynchronize, stream);  // written again while the gate is closed
   Gate gate(stream);
   for (Floats* seen : {&first, &second}) {
     seen->write(own(group) * (seen == &first ? 1.0F : 2.0F));
@@ -241,7 +241,7 @@ void train(ProcessGroup& group) {
   second.expect(2 * average, "the next average");
 }
 
-/// The error of a call that cannot end, however it is waited for. Streams go on all the same.
+/// Checks the error of a call that cannot end, for each way to wait. Streams continue all the same.
 void expect_failure(ProcessGroup& group, bool is_kept_waiting) {
   const CUstream stream = make_stream();
   Floats data(stream, own(group));
@@ -261,7 +261,7 @@ void expect_failure(ProcessGroup& group, bool is_kept_waiting) {
   group.all_reduce(data.span());
 }
 
-/// The third call of a group is to fail on rank 1, where a call of another waits for rank 0.
+/// The third call of a group fails on rank 1, where a call of another group waits for rank 0.
 void fail_beside(ProcessGroup& other) {
   auto part = other.split(0);
   ProcessGroup& group = *part;
@@ -275,7 +275,7 @@ void fail_beside(ProcessGroup& other) {
   std::optional<Work> waits;
   std::optional<Work> fails;
   if (group.rank() == 0) fails = group.iall_reduce(data.span());
-  other.barrier();  // rank 0 learns of the failure in that call
+  other.barrier();  // rank 0 notices the failure in that call
   if (group.rank() == 1) {
     waits = other.iall_reduce(more.span());
     fails = group.iall_reduce(data.span());
@@ -288,7 +288,7 @@ void fail_beside(ProcessGroup& other) {
   } catch (const ddp::Error& error) {
     std::printf("%s\n", error.what());
   }
-  // Not all_reduce(), which returns when the call is in the stream: too early to see the failure.
+  // Not all_reduce(): it returns when the call is in the stream, too early to see the failure.
   if (!waits) waits = other.iall_reduce(more.span());
   waits->wait(std::chrono::minutes(1));
 }
@@ -304,7 +304,7 @@ void lone_receive(ProcessGroup& group) {
   group.all_reduce(data.span());
 }
 
-/// An exception ends a call that would wait for ever.
+/// An exception ends a call that would wait forever.
 void unwind(ProcessGroup given) {
   const CUstream stream = make_stream();
   const Floats data(stream, own(given));  // stays until the group has given up the call
@@ -316,7 +316,7 @@ void unwind(ProcessGroup given) {
   throw std::runtime_error("thrown by the program");
 }
 
-/// The device before anything else is said, and then the current one.
+/// Prints the device before any is set, and then the current one.
 void which() {
   const int device = ddp::local_device();
   use_device(count_devices() - 1);
@@ -363,7 +363,7 @@ int main(int argc, char** argv) {
     const std::string backend = ddprun::tests::backend_of_test();
     auto group = ddp::init_process_group(
         {.backend = backend.empty() ? "nccl" : backend, .timeout = std::chrono::minutes(1)});
-    use_device(group.rank() % std::max(devices, 1));  // "missing" ends before
+    use_device(group.rank() % std::max(devices, 1));  // "missing" ends before this
     run(std::move(group), scenario);
   });
 }

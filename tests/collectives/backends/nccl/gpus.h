@@ -9,13 +9,12 @@
 
 namespace ddprun::tests {
 
-/// Whether the tests use this machine's GPUs and its NCCL, and not those in fake_gpu/:
-/// DDP_REAL_GPU=1.
+/// Whether the tests use this machine's GPUs and NCCL (DDP_REAL_GPU=1), not those in fake_gpu/.
 inline bool is_real() {
   return std::getenv("DDP_REAL_GPU") != nullptr;
 }
 
-/// The folder of the driver and the NCCL that work in host memory.
+/// The folder of the fake driver and NCCL, which work in host memory.
 inline std::string fake_gpu_folder() {
   return build_path("tests/collectives/fake_gpu");
 }
@@ -27,7 +26,7 @@ inline Variables on_gpu(const Variables& more = {}) {
   return all;
 }
 
-/// Whether there are as many GPUs.
+/// Whether there are so many GPUs.
 inline bool are_enough(int ranks) {
   static const int gpus =
       is_real() ? std::atoi(Rank({program_path("device_count")}, {}).wait().output.c_str()) : 4;
