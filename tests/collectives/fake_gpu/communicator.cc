@@ -26,14 +26,14 @@ sockaddr_un address_of(const ncclUniqueId& id, int rank) {
   return address;
 }
 
-/// Parts of a communicator have longer ids.
+/// A part of a communicator has a longer id.
 bool is_stuck_in_connect(const Communicator& self) {
   const char* const value = std::getenv("FAKE_NCCL_STUCK");
   const bool is_part = std::strchr(self.id.internal, '_') != nullptr;
   return value != nullptr && (is_part ? "part:" : "") + std::to_string(self.rank) == value;
 }
 
-/// In what it does now: its launch, or the connection before it.
+/// Whether its current step fails: its launch, or the connection before it.
 bool is_to_fail(const Communicator& self) {
   const char* const value = std::getenv("FAKE_NCCL_FAIL");
   return value != nullptr &&
@@ -42,7 +42,7 @@ bool is_to_fail(const Communicator& self) {
 
 std::atomic<int> kernels = 0;
 
-/// While it lives, a call runs on a device.
+/// A call runs on a device while this lives.
 struct Kernel {
   Kernel() { ++kernels; }
   Kernel(const Kernel&) = delete;
@@ -54,7 +54,7 @@ struct Launch {
   std::shared_ptr<Communicator> self;
   std::vector<Call> calls;
   bool fails;
-  bool is_counted;  // of a communicator's end; what a graph does is not
+  bool is_counted;  // counts for a communicator's end; a graph's launch does not
 };
 
 }  // namespace
@@ -117,7 +117,7 @@ void Communicator::connect(const ncclUniqueId& of) {
   if (!is_aborted) state = ncclSuccess;
 }
 
-/// Moves bytes both ways at once. False: another rank is gone, or this one gave up.
+/// Moves bytes both ways at once. Returns false if another rank is gone, or this one gave up.
 bool Communicator::exchange(const std::vector<std::vector<char>>& out,
                             std::vector<std::vector<char>>& in) {
   const auto ranks = static_cast<std::size_t>(size);
@@ -241,7 +241,7 @@ void put_into_stream(const std::shared_ptr<Communicator>& self) {
   const CUstream stream = self->calls.front().stream;
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   cuStreamIsCapturing(stream, &status);
-  // For as long as the process: a graph may do it again.
+  // Kept for the life of the process: a graph may do it again.
   auto* const launch = new Launch{self, std::exchange(self->calls, {}), is_to_fail(*self),
                                   status == CU_STREAM_CAPTURE_STATUS_NONE};
   static std::vector<std::unique_ptr<Launch>> all;

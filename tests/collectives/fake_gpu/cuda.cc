@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// CUDA's driver, as far as libddp and its tests use it, over this host's memory: libcuda.so.1 where
-// there is no GPU (devices.h says how many there are). FAKE_GPU_NO_HOST_MEMORY=1: it has no host
-// memory for copies; FAKE_GPU_TELL=1: it prints what it gives of it. fake_gpu_copies() is the
-// number of copies that are done. What the real one forbids is refused here, too, as far as libddp
-// might do it: no current context, a stream and an event of different ones, asking for an event
-// that was captured, a capture that forks are not joined to, calls that a capture in the global
-// mode forbids, use in a child of the process that called cuInit().
+// The parts of CUDA's driver that libddp and its tests use, over this host's memory: the
+// libcuda.so.1 of machines without GPU (devices.h says how many GPUs there are).
+// FAKE_GPU_NO_HOST_MEMORY=1: it has no host memory for copies. FAKE_GPU_TELL=1: it prints the host
+// memory that it gives. fake_gpu_copies() is the number of copies done. It refuses what the real
+// driver forbids, if libddp might do it: no current context, a stream and an event of different
+// contexts, asking for a captured event, a capture without a join of its forks, calls that a
+// capture in the global mode forbids, use in a child of the process that called cuInit().
 
 #include <array>
 #include <atomic>
@@ -26,7 +26,7 @@ using fake_gpu::resolve;
 
 constexpr int kMostDevices = 16;
 
-/// Not to be destroyed: what is static frees its memory when a thread's variables are gone.
+/// Never destroyed: static objects free their memory when a thread's variables are gone.
 struct Contexts {
   bool empty() const { return count == 0; }
   CUcontext back() const { return all[count - 1]; }
@@ -43,7 +43,7 @@ int count_devices() {
   return static_cast<int>(fake_gpu::visible_devices().size());
 }
 
-/// For ever, as the driver's are.
+/// Lives forever, as the driver's does.
 CUcontext primary_context(int device) {
   static std::mutex mutex;
   static CUcontext contexts[kMostDevices];
@@ -57,8 +57,8 @@ CUcontext primary_context(int device) {
   return context;
 }
 
-/// Streams stay for ever. The places of those that were destroyed: as the real ones', their handles
-/// are given again, also while what they were given is under way.
+/// Streams live forever. free_streams has the places of destroyed ones: as in the real driver,
+/// their handles are used again, even while their work is under way.
 std::mutex streams_mutex;
 std::vector<CUstream>& all_streams = *new std::vector<CUstream>;
 std::vector<CUstream> free_streams;
@@ -76,7 +76,7 @@ CUstream thread_stream(CUcontext context) {
   return stream;
 }
 
-/// The process that has called cuInit(); 0: none.
+/// The process that called cuInit(); 0: none.
 std::atomic<pid_t> user = 0;
 
 }  // namespace
@@ -124,7 +124,7 @@ CUresult cuDeviceGet(CUdevice* device, int number) {
 }
 
 CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute /*what*/, CUdevice /*device*/) {
-  *value = 0;  // of PAGEABLE_MEMORY_ACCESS
+  *value = 0;  // for PAGEABLE_MEMORY_ACCESS
   return CUDA_SUCCESS;
 }
 

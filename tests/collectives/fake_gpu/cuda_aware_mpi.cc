@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// In a program, in front of the MPI that it loads: that MPI is CUDA-aware, for the memory of the
-// driver beside this is the host's.
+// Part of a program, before the MPI that it loads. It makes that MPI CUDA-aware, as the memory of
+// the fake driver is the host's.
 
 extern "C" [[gnu::visibility("default")]] int MPIX_Query_cuda_support() {
   return 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels of the tests' driver: those of libddp's PTX, by their names.
+// Kernels of the tests' driver: the kernels of libddp's PTX, by name.
 
 #include <cstdint>
 #include <memory>
@@ -12,7 +12,7 @@ using namespace fake_gpu;
 
 namespace {
 
-/// Replaces its elements, by the name of the kernel: ddp_and_32.
+/// Does what the kernel of this name does: ddp_and_32.
 void combine(const std::string& name, unsigned char* into, const unsigned char* from,
              std::uint64_t elements) {
   const bool is_word = name.ends_with("_32");
@@ -35,7 +35,7 @@ struct CUmod_st {
 
 extern "C" {
 
-/// Waits for what runs on the device, as the real one may.
+/// Waits for work on the device, as the real function may.
 CUresult cuModuleLoadData(CUmodule* module, const void* image) {
   if (current_context() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   if (is_forbidden()) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;

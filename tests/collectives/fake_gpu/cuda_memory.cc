@@ -12,7 +12,7 @@ using namespace fake_gpu;
 
 namespace {
 
-std::atomic<int> copies = 0;  // that are done
+std::atomic<int> copies = 0;  // copies done
 
 }  // namespace
 
@@ -51,7 +51,7 @@ CUresult cuMemAlloc(CUdeviceptr* address, std::size_t bytes) {
   return CUDA_SUCCESS;
 }
 
-/// Waits for what runs on the device, as the real one does.
+/// Waits for work on the device, as the real function does.
 CUresult cuMemFree(CUdeviceptr address) {
   if (current_context() != nullptr) current_context()->synchronize();
   Memory::all().free(at(address));
@@ -67,7 +67,7 @@ CUresult cuMemAllocAsync(CUdeviceptr* address, std::size_t bytes, CUstream strea
 }
 
 CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream) {
-  if (resolve(stream)->capture) return CUDA_SUCCESS;  // with the graph
+  if (resolve(stream)->capture) return CUDA_SUCCESS;  // freed with the graph
   resolve(stream)->give([address] { Memory::all().free(at(address)); });
   return CUDA_SUCCESS;
 }

@@ -9,10 +9,10 @@
 
 namespace fake_gpu {
 
-/// The GPUs that this process sees, by their numbers on the machine, which has FAKE_GPUS of them (4
-/// if that is not set): all, or what CUDA_VISIBLE_DEVICES names, up to the first entry that is
-/// none. GPU-N is the UUID of GPU N, and MIG-N/I that of its instance I, of which CUDA shows a
-/// process one, and no other device.
+/// The GPUs that this process sees, by their numbers on the machine: all, or those that
+/// CUDA_VISIBLE_DEVICES names, up to the first invalid entry. The machine has FAKE_GPUS of them (4
+/// if that is not set). GPU-N is the UUID of GPU N, and MIG-N/I that of its instance I; CUDA shows
+/// a process only one instance, and no other device.
 inline std::vector<int> visible_devices() {
   const char* const value = std::getenv("FAKE_GPUS");
   const int all = value == nullptr ? 4 : std::atoi(value);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the parts of the tests' driver share.
+// Shared by the parts of the tests' driver.
 #pragma once
 
 #include <cstddef>
@@ -12,23 +12,23 @@
 
 namespace fake_gpu {
 
-/// The calling thread's; null: it has none.
+/// The calling thread's context; null: it has none.
 CUcontext current_context();
 
-/// Null, where there is no context.
+/// Returns null if there is no context.
 CUstream resolve(CUstream stream);
 
-/// The real driver may leak or crash without it.
+/// Dies without the context: the real driver may leak or crash.
 void require_context(CUcontext context, const char* what);
 
-/// Whether a capture in the global mode forbids the calling thread what waits or allocates.
+/// Whether a capture in the global mode forbids the calling thread to wait or allocate.
 bool is_forbidden();
 
 inline void* at(CUdeviceptr address) {
   return reinterpret_cast<void*>(address);
 }
 
-/// Allocations, by address. Not to be destroyed, as the contexts are not.
+/// Allocations, by address. Never destroyed, like the contexts.
 class Memory {
  public:
   struct Piece {
@@ -57,7 +57,7 @@ class Memory {
     std::free(address);
   }
 
-  /// nullopt: none of this driver's.
+  /// Returns nullopt for memory that is not this driver's.
   std::optional<Piece> find(CUdeviceptr address) {
     auto* const place = static_cast<char*>(at(address));
     const std::lock_guard lock(mutex_);

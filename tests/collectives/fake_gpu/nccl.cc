@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// NCCL, as far as libddp uses it, over the sockets of real processes: libnccl.so.2 where there is
-// no GPU. Every rank sends each other what that needs, in the stream's turn. As the real one with
-// blocking = 0, a communicator is in progress after each call, and may not be used before it was
-// asked for; the first call with a rank is in progress until that rank makes it, too; a failure
-// leaves the stream standing until the communicator is aborted. A group with a call that is refused
-// starts none. An abort of what an open group uses ends the process. One of ncclCommInitRank, which
-// libddp does not use, blocks, and its calls need no group; with NCCL_COMM_BLOCKING=1 all block.
+// The parts of NCCL that libddp uses, over the sockets of real processes: the libnccl.so.2 of
+// machines without GPU. Every rank sends each other the data, in the stream's turn. Like the real
+// NCCL with blocking = 0: after each call a communicator is in progress, and must be asked before
+// its next use. The first call with a rank is in progress until that rank makes it, too. A failure
+// stops the stream until the communicator is aborted. A group with a refused call starts none. An
+// abort of what an open group uses ends the process. A communicator of ncclCommInitRank, which
+// libddp does not use, blocks, and its calls need no group; with NCCL_COMM_BLOCKING=1 all
+// communicators block.
 //
 //   FAKE_NCCL_FAIL=R:N   on rank R of any communicator the N-th launch, from 1, fails;
 //                        R:0: to connect
@@ -69,7 +70,7 @@ bool is_refused(int rank, int call) {
   return is_call_chosen("FAKE_NCCL_REFUSE", rank, call);
 }
 
-/// NCCL lets the variable decide, whatever a program asks for.
+/// The variable overrides what a program asks for, as in NCCL.
 bool is_told_to_block() {
   const char* const value = std::getenv("NCCL_COMM_BLOCKING");
   return value != nullptr && std::strcmp(value, "1") == 0;
@@ -99,7 +100,7 @@ void connect_part(Communicator& whole, ncclComm_t part, const ncclUniqueId& id) 
   whole.connecting_part = nullptr;
 }
 
-/// The part's id is made of the whole's: its members find each other by it.
+/// Derives the part's id from the whole's; the members find each other by it.
 void split(Communicator& self, int color, int key, int number, ncclComm_t* made) {
   const std::vector<int> part = self.find_part(color, key);
   if (part.empty()) {
@@ -120,7 +121,7 @@ void split(Communicator& self, int color, int key, int number, ncclComm_t* made)
   self.state = ncclSuccess;
 }
 
-/// Of all that is named, as for ncclCommInitRankScalable.
+/// Combines the ids, as ncclCommInitRankScalable needs.
 ncclUniqueId combine(const ncclUniqueId* ids, int count) {
   std::string all;
   for (int i = 0; i < count; ++i) all += std::string(ids[i].internal) + ",";
@@ -130,7 +131,7 @@ ncclUniqueId combine(const ncclUniqueId* ids, int count) {
   return id;
 }
 
-/// Connects to the other ranks of the calls that are made.
+/// Connects to the other ranks of the calls made so far.
 void meet_ranks(Communicator& self) {
   const std::vector<int> unmet = self.find_unmet();
   if (unmet.empty()) return;
@@ -144,7 +145,7 @@ void meet_ranks(Communicator& self) {
   });
 }
 
-/// The end of a group that blocks: one thread may have calls of several ranks.
+/// Ends a group that blocks: one thread may have calls of several ranks.
 ncclResult_t finish_blocking(const std::vector<std::shared_ptr<Communicator>>& all) {
   for (const auto& self : all) meet_ranks(*self);
   ncclResult_t result = ncclSuccess;
@@ -159,7 +160,7 @@ ncclResult_t finish_blocking(const std::vector<std::shared_ptr<Communicator>>& a
   return result;
 }
 
-/// The rest finds each other by the names of those that are not there.
+/// The rest finds each other by the names of the excluded ranks.
 void shrink(Communicator& self, const std::vector<int>& excluded, ncclComm_t* made) {
   const auto is_gone = [&](int rank) { return std::ranges::count(excluded, rank) > 0; };
   ncclUniqueId id = self.id;
@@ -177,9 +178,9 @@ void shrink(Communicator& self, const std::vector<int>& excluded, ncclComm_t* ma
   self.state = ncclSuccess;
 }
 
-/// The real one does it in a thread of its own unless it blocks, where CU_STREAM_PER_THREAD is
-/// another stream. Any thread may ask for the communicator's state, but the null stream is that of
-/// its device.
+/// The real NCCL does this in a thread of its own unless it blocks; there CU_STREAM_PER_THREAD is
+/// another stream. Any thread may ask for the communicator's state, but the null stream is its
+/// device's.
 void launch(const std::shared_ptr<Communicator>& self) {
   const auto put = [&] {
     CUcontext context = self->context;
@@ -191,7 +192,7 @@ void launch(const std::shared_ptr<Communicator>& self) {
   std::thread(put).join();
 }
 
-/// Waits for graphs, too, as the real one.
+/// Waits for graphs, too, like the real NCCL.
 void free(ncclComm_t handle) {
   while (fake_gpu::is_busy() || handle->self->graphs > 0) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -243,7 +244,7 @@ ncclResult_t add(ncclComm_t handle, Call call) {
   if (is_refused(self.rank, ++self.asked)) return refuse("made to be refused");
   self.calls.push_back(std::move(call));
   if (group_depth > 0) return ncclSuccess;
-  if (!self.is_blocking) return ncclInvalidUsage;  // libddp always groups
+  if (!self.is_blocking) return ncclInvalidUsage;  // libddp always uses groups
   ++group_depth;
   return ncclGroupEnd();
 }

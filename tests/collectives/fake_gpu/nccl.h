@@ -7,21 +7,21 @@
 
 namespace fake_gpu {
 
-/// FAKE_NCCL_TELL
+/// Whether FAKE_NCCL_TELL is set.
 bool tells();
 
 [[noreturn]] void die(const char* why);
 
-/// Refuses a call, and with it all of the group that is open.
+/// Refuses a call, and with it the whole open group.
 ncclResult_t refuse(const char* why);
 
-/// Does `work` as NCCL does what takes the other ranks: in a thread.
+/// Does `work` in a thread, as NCCL does work with the other ranks.
 ncclResult_t do_with_others(Communicator& self, std::function<void()> work);
 
-/// Forgets the memory that is registered with the communicator, which ends.
+/// Forgets the memory registered with the communicator, which ends.
 void forget_registered(ncclComm_t by);
 
-/// Whether a communicator of this process has registered it as a window.
+/// Whether a communicator of this process has registered the memory as a window.
 bool is_in_window(const void* memory);
 
 }  // namespace fake_gpu

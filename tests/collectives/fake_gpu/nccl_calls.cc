@@ -84,14 +84,14 @@ void combine(std::vector<char>& a, const std::vector<char>& b, ncclDataType_t ty
   by.store(a.data(), wide.data(), count, 1);
 }
 
-/// A reduction with what it multiplies each element by before: a number of the type, or nothing.
+/// A reduction, and the number by which it multiplies each element first: of the type, or empty.
 struct Combination {
   ncclDataType_t type;
   ReduceOp op;
   std::vector<char> factor;
 };
 
-/// 1 / ranks, rounded to the type, which is one of floating point.
+/// 1 / ranks, rounded to the type, a floating-point type.
 std::vector<char> fraction(ncclDataType_t type, int ranks) {
   const auto by = ddp::internal::reduction(ours(type), ReduceOp::avg);
   const float one = 1;
@@ -102,7 +102,7 @@ std::vector<char> fraction(ncclDataType_t type, int ranks) {
   return factor;
 }
 
-/// As NCCL's kernels do it: an average is the sum of elements that were divided before.
+/// Averages as NCCL's kernels do: sums elements that were divided before.
 Combination combination(const Communicator& self, ncclDataType_t type, ncclRedOp_t op) {
   constexpr ReduceOp kOps[] = {ReduceOp::sum, ReduceOp::product, ReduceOp::max, ReduceOp::min,
                                ReduceOp::sum};
@@ -118,7 +118,7 @@ void multiply(std::vector<char>& elements, const Combination& by) {
   combine(elements, factors, by.type, ReduceOp::product);
 }
 
-/// Of this rank's elements, at `in`, and the others'; rounded at each step.
+/// Combines this rank's elements, at `in`, and the others'; rounds at each step.
 std::vector<char> combine(const void* in, std::size_t count, const Combination& by,
                           std::vector<Part> came) {
   std::vector<char> result = bytes_at(in, count * width(by.type));
@@ -134,12 +134,12 @@ bool is_float8(ncclDataType_t type) {
   return static_cast<int>(type) == kFloat8E4m3 || static_cast<int>(type) == kFloat8E5m2;
 }
 
-/// The average of one rank's elements takes a kernel of its own, which has no floats of 8 bits.
+/// Averages of one rank's elements use another kernel, which has no floats of 8 bits.
 bool is_refused(const Communicator& self, ncclDataType_t type, ncclRedOp_t op) {
   return self.size == 1 && op == ncclAvg && is_float8(type);
 }
 
-/// NCCL 2.30 takes a kernel for averages in windows that it does not have.
+/// For averages in windows NCCL 2.30 uses a kernel that it does not have.
 bool lacks_kernel(const void* in, const void* out, ncclDataType_t type, ncclRedOp_t op) {
   const bool is_float =
       is_float8(type) || type == ncclFloat16 || type == ncclBfloat16 || type == ncclFloat32;
@@ -161,7 +161,7 @@ std::vector<Part> blank(const std::vector<int>& ranks, std::size_t bytes) {
   return parts;
 }
 
-/// To `receivers`, a block at in + block(receiver) each.
+/// Sends `receivers` a block each, at in + block(receiver).
 template <class Place>
 Outgoing sends(const std::vector<int>& receivers, const void* in, std::size_t bytes, Place place) {
   return {receivers, [=] {

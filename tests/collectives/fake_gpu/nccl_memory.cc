@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What NCCL allocates, and the memory that its communicators know.
+// NCCL's allocations, and the memory that its communicators know.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -18,7 +18,7 @@ using fake_gpu::tells;
 
 namespace {
 
-/// Memory that a communicator knows, of all communicators of the process.
+/// Memory that a communicator of the process knows.
 struct Registered {
   ncclComm_t by;
   void* memory;
@@ -39,7 +39,7 @@ void remove_registered(const void* entry) {
   }
 }
 
-/// Every rank registers one of this size; else the real one may hang.
+/// Every rank registers a window of this size; else the real NCCL may hang.
 void register_window(ncclComm_t handle, void* memory, std::size_t bytes, ncclWindow_t* window) {
   Communicator& self = *handle->self;
   const auto ranks = self.find_part(static_cast<int>(bytes), self.rank);
@@ -74,7 +74,7 @@ bool is_in_window(const void* memory) {
 
 extern "C" {
 
-/// As the real one's, it is on the current device.
+/// Allocates on the current device, like the real function.
 ncclResult_t ncclMemAlloc(void** memory, std::size_t bytes) {
   CUdeviceptr address = 0;
   if (std::getenv("FAKE_NCCL_FULL") != nullptr) return ncclUnhandledCudaError;

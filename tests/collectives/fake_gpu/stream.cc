@@ -48,7 +48,7 @@ CUresult CUstream_st::record(CUevent event) {
 CUresult CUstream_st::wait_for(CUevent event) {
   if (event->capture) {
     if (capture && capture != event->capture) return CUDA_ERROR_STREAM_CAPTURE_MERGE;
-    capture = event->capture;  // a fork, if it is none yet
+    capture = event->capture;  // a fork, if there was no capture
     capture->given.try_emplace(this, 0);
     auto& joined = capture->joined[event->recorder];
     if (event->recorder != this && event->place > joined) joined = event->place;

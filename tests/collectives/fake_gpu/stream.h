@@ -16,7 +16,7 @@ namespace fake_gpu {
 
 using Work = std::function<void()>;
 
-/// One record of an event: whether its stream has come to that.
+/// One record of an event: whether its stream has reached it.
 struct EventState {
   std::mutex mutex;
   std::condition_variable changed;
@@ -33,19 +33,19 @@ struct EventState {
   }
 };
 
-/// The contents of a graph: the work in the order in which it was given, which no fork contradicts,
-/// and how much each stream has that takes part, and how much of that was waited for by another.
+/// The contents of a graph: the work in the order in which it was given, which no fork contradicts;
+/// how much of it each stream has; and how much of that another stream waited for.
 struct Capture {
   std::vector<Work> works;
-  std::vector<void*> memory;  // of cuMemAllocAsync, for as long as the graph is there
-  std::vector<std::shared_ptr<void>> users;  // what wants to know the end of the last graph of it
+  std::vector<void*> memory;                 // of cuMemAllocAsync, while the graph exists
+  std::vector<std::shared_ptr<void>> users;  // those that wait for the end of its last graph
   std::atomic<int> graphs = 0;
   bool is_global = false;
   CUstream origin = nullptr;
   std::map<CUstream, std::size_t> given;
   std::map<CUstream, std::size_t> joined;
 
-  /// A graph of it is destroyed.
+  /// A graph of this capture is destroyed.
   void release() {
     if (--graphs == 0) users.clear();
   }
@@ -55,10 +55,10 @@ struct Capture {
 
 struct CUctx_st {
   int device = 0;
-  CUstream usual = nullptr;    // what the null stream is
-  std::atomic<int> works = 0;  // given to streams, and not yet done
+  CUstream usual = nullptr;    // the null stream
+  std::atomic<int> works = 0;  // given to streams, but not done
 
-  /// Waits until all streams have done what they have.
+  /// Waits until all streams have done their work.
   void synchronize();
 };
 
@@ -70,15 +70,15 @@ struct CUgraphExec_st : CUgraph_st {};
 
 struct CUevent_st {
   CUcontext context = nullptr;
-  std::shared_ptr<fake_gpu::EventState> state;  // null: it was not recorded
-  // Of the record before, if that was captured.
+  std::shared_ptr<fake_gpu::EventState> state;  // null: not recorded
+  // The record before, if it was captured.
   std::shared_ptr<fake_gpu::Capture> capture;
   CUstream recorder = nullptr;
   std::size_t place = 0;
 };
 
-/// Does its work in order, in a thread of its own: so what is not ordered by an event happens in
-/// any order.
+/// Does its work in order, in a thread of its own. So work that no event orders happens in any
+/// order.
 struct CUstream_st {
  public:
   explicit CUstream_st(CUcontext of) { begin(of); }
@@ -88,10 +88,10 @@ struct CUstream_st {
 
   void begin(CUcontext of);
 
-  /// Another stream may begin at this place, while what was given goes on.
+  /// Another stream may begin at this place while the work continues.
   void end();
 
-  /// Now, or whenever the graph is launched, if it is captured.
+  /// Gives work: done now or, if it is captured, whenever the graph is launched.
   void give(fake_gpu::Work work);
   CUresult record(CUevent event);
   CUresult wait_for(CUevent event);
@@ -99,7 +99,7 @@ struct CUstream_st {
 
   CUcontext context = nullptr;
   std::shared_ptr<fake_gpu::Capture> capture;
-  unsigned long long id = 0;  // no other stream's
+  unsigned long long id = 0;  // unique
 
  private:
   struct Queue {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// CUDA's runtime over the tests' driver, as far as the examples use it. A kernel is a function that
-// is called for one thread after the other, in its stream's turn; its launches, which no C++
-// compiler understands, are made launch() by CMakeLists.txt.
+// The parts of CUDA's runtime that the examples use, over the tests' driver. A kernel is a function
+// that is called for one thread after the other, in its stream's turn. No C++ compiler understands
+// its launches, so CMakeLists.txt turns them into launch().
 
 #include <cmath>
 #include <cstddef>
@@ -75,7 +75,7 @@ inline cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   return cuStreamSynchronize(stream);
 }
 
-/// As the real one, when the GPU is done.
+/// Frees when the GPU is done, like the real function.
 inline cudaError_t cudaFree(void* memory) {
   cuStreamSynchronize(nullptr);
   return cuMemFree(reinterpret_cast<CUdeviceptr>(memory));
