@@ -5,7 +5,7 @@
 
 namespace ddprun::tests {
 
-/// The exit code of the tests' programs whose call failed so.
+/// The exit code of a test program whose call failed with this kind.
 constexpr int failed(ddp::ErrorKind kind) {
   return 10 + static_cast<int>(kind);
 }

@@ -7,7 +7,7 @@
 
 namespace ddprun::tests {
 
-/// A folder that goes away with the test.
+/// A temporary folder that the destructor removes.
 struct Folder {
   Folder() {
     std::string name = (std::filesystem::temp_directory_path() / "ddp-test-XXXXXX").string();

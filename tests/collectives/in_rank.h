@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For code that runs in the process of a rank. Exit codes: 0 all right, 1 a check failed, 2 another
+// Helpers for code in the process of a rank. Exit codes: 0 success, 1 a check failed, 2 another
 // exception, 10 + kind for a ddp::Error; the sentence is printed.
 #pragma once
 
@@ -41,7 +41,7 @@ inline void check(bool right, const std::string& what) {
   if (!right) wrong(what);
 }
 
-/// The call is an error of kind usage, which is printed.
+/// Checks that the call throws an error of kind usage, and prints it.
 template <class F>
 void refused(F call) {
   try {
@@ -58,7 +58,7 @@ inline int report(const ddp::Error& error) {
   return failed(error.kind());
 }
 
-/// Runs `program` and returns the exit code, which is the program's own if it returns one.
+/// Runs `program` and returns the exit code; if `program` returns one, that.
 template <class F>
 int exit_code_of(F program) {
   try {
@@ -76,8 +76,8 @@ int exit_code_of(F program) {
   return 0;
 }
 
-/// Makes this rank unable to share memory: it may write no file as long as that. The ranks of its
-/// node then move data over TCP.
+/// Makes this rank unable to share memory: it may not write so long a file. Then the ranks of its
+/// node move data over TCP.
 inline void give_up_shared_memory() {
   rlimit limit{};
   ::getrlimit(RLIMIT_FSIZE, &limit);
@@ -94,18 +94,19 @@ inline bool is_sharing_memory() {
   return false;
 }
 
-/// Ranks share no memory with those of other users. So, as different ones, they take each other for
-/// ranks of other nodes: this rank is on node RANK modulo `nodes`, and that user. It keeps its
-/// capabilities, which the leak sanitizer needs. Only root can: else all ranks are on one node.
+/// Ranks only share memory with ranks of their user. So as different users they take each other for
+/// ranks of other nodes. This puts the rank on node RANK modulo `nodes`, as that user. It keeps its
+/// capabilities, which the leak sanitizer needs. Only root can do it; otherwise all ranks are on
+/// one node.
 inline void settle_on_node(int nodes) {
   if (::prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP) != 0) return;
   const int node = std::stoi(variable_or("RANK", "0")) % nodes;
   check(::seteuid(static_cast<uid_t>(node)) == 0, "seteuid");
-  ::setfsuid(0);  // its sockets are still root's: ddprun's store lets no other user in
+  ::setfsuid(0);  // its sockets stay root's: ddprun's store lets no other user in
 }
 
-/// The group of all ranks, as the environment describes it: DDP_TEST_TIMEOUT_MS (of calls:
-/// processes need longer to start on a busy machine), DDP_TEST_JOIN_MS, DDP_TEST_INIT,
+/// Joins the group of all ranks, as the environment describes it: DDP_TEST_TIMEOUT_MS (the timeout
+/// of calls; on a busy machine processes need longer to start), DDP_TEST_JOIN_MS, DDP_TEST_INIT,
 /// DDP_TEST_WITHOUT_SHARED_MEMORY, DDP_TEST_NODES.
 inline ddp::ProcessGroup join(ddp::Options options = {}) {
   const std::string nodes = variable_or("DDP_TEST_NODES", "");

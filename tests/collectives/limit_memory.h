@@ -11,14 +11,14 @@
 
 namespace ddprun::tests {
 
-/// Whether little memory is enough to go on: the sanitizers take more at any time.
+/// Whether the process can continue with little memory: sanitizers take more at any time.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr bool kNeedsLittleMemory = false;
 #else
 inline constexpr bool kNeedsLittleMemory = true;
 #endif
 
-/// From now on this process maps at most so many bytes more. Returns the limit before.
+/// From now on this process can only map `more` bytes. Returns the limit before.
 inline rlimit limit_memory(std::size_t more) {
   rlimit before{};
   check(::getrlimit(RLIMIT_AS, &before) == 0, "getrlimit");
@@ -30,7 +30,7 @@ inline rlimit limit_memory(std::size_t more) {
   return before;
 }
 
-/// Takes all blocks of 32 KiB that malloc() has, for good.
+/// Takes all blocks of 32 KiB that malloc() has, and keeps them.
 inline void use_up_memory() {
   static_cast<void>(limit_memory(0));
   void* volatile block = nullptr;

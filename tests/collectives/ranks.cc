@@ -106,7 +106,7 @@ void Rank::kill() const {
 
 namespace {
 
-/// Where the ranks of a launcher's job find its store.
+/// The variables by which the ranks of a launcher's job find its store.
 Variables store_of_job(std::uint16_t port) {
   return {{"MASTER_ADDR", "127.0.0.1"},
           {"MASTER_PORT", std::to_string(port)},
@@ -180,13 +180,13 @@ void check_failure(const std::vector<Ended>& ended, ddp::ErrorKind kind, const W
 }
 
 Variables over_mpi() {
-  // Open MPI unloads its plug-ins before the process ends: their leaks look like ours.
+  // Open MPI unloads its plug-ins before the process ends, so their leaks look like ours.
   const std::string sanitizer = variable_or("ASAN_OPTIONS", "");
   return {{"DDP_TEST_BACKEND", "mpi"},
           {"CUDA_VISIBLE_DEVICES", ""},
           {"OMPI_ALLOW_RUN_AS_ROOT", "1"},
           {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
-          {"OMPI_MCA_rmaps_base_oversubscribe", "1"},  // these two are for Open MPI 4
+          {"OMPI_MCA_rmaps_base_oversubscribe", "1"},  // these two for Open MPI 4
           {"OMPI_MCA_hwloc_base_binding_policy", "none"},
           {"PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"},  // and these for 5
           {"PRTE_MCA_hwloc_default_binding_policy", "none"},
@@ -211,12 +211,12 @@ namespace {
 
 constexpr std::string_view kCall = "--call";
 
-/// A fixed place in the program, which the loader may put anywhere.
+/// A fixed address in the program; the loader may put the program anywhere.
 std::uintptr_t origin() {
   return reinterpret_cast<std::uintptr_t>(&command_for);
 }
 
-/// PROGRAM --call PLACE ARGUMENTS...
+/// Makes the call of PROGRAM --call PLACE ARGUMENTS...
 int make_call(const Words& words) {
   const std::uintptr_t place = origin() + std::stoull(words.at(2));
   // NOLINTNEXTLINE(performance-no-int-to-ptr): another process of this program counted it

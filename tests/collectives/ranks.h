@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ranks of a test are real processes. What they do is a lambda in the test: this program is
-// started again for each rank and calls it. ranks.cc has the main() that does so.
+// The ranks of a test are real processes. A lambda in the test is the code of a rank: this program
+// is started again for each rank and calls it. The main() for that is in ranks.cc.
 #pragma once
 
 #include <concepts>
@@ -28,7 +28,7 @@ namespace ddprun::tests {
 using Words = std::vector<std::string>;
 using Variables = std::map<std::string, std::string>;
 
-/// Without captures: another process of this program can make one.
+/// A lambda without captures: another process of this program can make it.
 template <class F>
 concept RankBody = std::is_class_v<F> && std::is_empty_v<F> && std::is_default_constructible_v<F>;
 
@@ -36,7 +36,7 @@ namespace internal {
 
 using BodyCall = int (*)(const Words& arguments);
 
-/// The command that starts this program again, to make the call and exit with its result.
+/// The command that runs this program again, makes the call and exits with its result.
 Words command_for(BodyCall call, const Words& arguments);
 
 template <class T>
@@ -77,7 +77,7 @@ int call_body(const Words& arguments) {
 
 }  // namespace internal
 
-/// The command of a rank that calls body(group, arguments...) in the group of all ranks, or, if it
+/// The command of a rank that calls body(group, arguments...) in the group of all ranks or, if body
 /// takes no group, body(arguments...). Arguments are text, numbers or enumerators.
 template <RankBody F, class... Args>
 Words rank_command(F /*body*/, const Args&... arguments) {
@@ -104,7 +104,7 @@ class LiveStore {
   std::thread thread_;
 };
 
-/// How a rank ended, or a job whose launcher shows only what all ranks printed.
+/// How a rank ended, or a job whose launcher shows the output of all ranks together.
 struct Ended {
   int code = 0;        ///< exit code, or 128 + signal
   std::string output;  ///< stdout and stderr
@@ -139,8 +139,8 @@ Variables place(int rank, int size, std::uint16_t port);
 inline const Variables kImpatient = {{"DDP_TEST_TIMEOUT_MS", "1500"}};
 inline const Variables kImpatientToJoin = {{"DDP_TEST_JOIN_MS", "1500"}};
 
-/// Runs `command` as all ranks of a group and waits for them. Where the tests run over MPI, the
-/// only element is the job as mpirun ends it.
+/// Runs `command` as all ranks of a group and waits for them. If the tests run over MPI, the only
+/// element is the job as mpirun ends it.
 std::vector<Ended> run_ranks(int size, const Words& command, const Variables& more = {});
 
 template <RankBody F, class... Args>
@@ -148,11 +148,11 @@ std::vector<Ended> run_ranks(int size, F body, const Args&... arguments) {
   return run_ranks(size, rank_command(body, arguments...));
 }
 
-/// As run_ranks(); waits for all but `idle`, which is killed then.
+/// run_ranks() that waits for all ranks but `idle`, and then kills that one.
 std::vector<Ended> run_ranks_but(int idle, int size, const Words& command,
                                  const Variables& more = {});
 
-/// As run_ranks(), and checks that every rank's exit code is 0.
+/// run_ranks() that checks that every rank's exit code is 0.
 void check_ranks(int size, const Words& command, const Variables& more = {});
 
 template <RankBody F, class... Args>
@@ -169,11 +169,11 @@ void check_failure(const std::vector<Ended>& ended, ddp::ErrorKind kind, const W
 /// Whether run_ranks() starts the ranks with mpirun: DDP_TEST_BACKEND=mpi.
 bool is_over_mpi();
 
-/// The environment of the ranks of a job over MPI. They see no GPU but those of the fake driver.
+/// The environment of the ranks of a job over MPI. They only see GPUs of the fake driver.
 Variables over_mpi();
 
-/// Runs `command` as a job of `size` ranks over MPI, which find each other through MPI alone, and
-/// returns how mpirun ended. Ends the test as a skipped one where there is no mpirun.
+/// Runs `command` as a job of `size` ranks over MPI, which find each other through MPI alone.
+/// Returns how mpirun ended. Skips the test if there is no mpirun.
 Ended under_mpirun(int size, const Words& command, const Variables& more = {});
 
 }  // namespace ddprun::tests

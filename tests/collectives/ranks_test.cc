@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// That the tests of ranks can fail.
+// Checks that the tests of ranks can fail.
 
 #include "tests/collectives/ranks.h"
 
@@ -12,7 +12,7 @@
 
 using namespace ddprun::tests;
 
-TEST_CASE("a check that fails in a rank is reported with the rank's sentence") {
+TEST_CASE("a failed check in a rank is reported with the rank's sentence") {
   // Without a group: rank 0 might still be joining it when rank 1 ends.
   const auto ended = run_ranks(
       2, [] { check(std::string_view(std::getenv("RANK")) == "0", "only rank 0 is right"); });
@@ -22,7 +22,7 @@ TEST_CASE("a check that fails in a rank is reported with the rank's sentence") {
   CHECK(ended[1].output == "wrong: only rank 0 is right\n");
 }
 
-TEST_CASE("exceptions and signals of a rank are reported, and arguments reach it") {
+TEST_CASE("a rank's exceptions and signals are reported, and arguments reach it") {
   const auto ended = run_ranks(
       3,
       [](const std::string& text, int number, bool raises) {

@@ -10,7 +10,7 @@
 
 namespace ddprun::tests {
 
-/// The contents of the file, or a test failure if it is not there.
+/// Returns the contents of the file; the test fails if it is not there.
 inline nlohmann::json read_json(const std::filesystem::path& path) {
   std::ifstream file(path);
   REQUIRE(file);
