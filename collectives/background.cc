@@ -62,8 +62,8 @@ class Background {
     return true;
   }
 
-  /// Waits for all work, also for work that other work begins. If work calls it, as exit() does,
-  /// other work that waits for that work is abandoned.
+  /// Waits for all work, also for work that other work begins. If work itself calls it, as exit()
+  /// does, abandons that work, so that other work does not wait for it.
   void finish() {
     if (current != nullptr) ends = true;
     for (const BegunWork* own = current; own != nullptr; own = own->outer) own->abandon();

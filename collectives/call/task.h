@@ -38,8 +38,7 @@ struct Task {
   void* out = nullptr;  ///< may be null if this rank receives nothing; may be `in`, or its block
   std::vector<std::size_t> send_counts = {};  ///< of the blocks of `in`; empty: all are `count`
   std::vector<std::size_t> recv_counts = {};  ///< of the blocks of `out`; empty: all are `count`
-  std::vector<Transfer> transfers =
-      {};  ///< only in calls between two ranks, which have nothing else
+  std::vector<Transfer> transfers = {};  ///< of calls between two ranks, which have nothing else
 };
 
 }  // namespace ddp::internal

@@ -65,7 +65,7 @@ class CpuCollectives {
 
   /// Compares a call that continues in parts, as run() does, in `part` alone. Throws as run().
   void agree(const CpuPart& part, const Call& call);
-  /// The same among all ranks. If counts may differ, a call does not say them: also compares the
+  /// The same among all ranks, for a call whose counts may differ: also compares the number of
   /// elements that each rank sends each other, `sends` and `expects` by rank.
   void agree_on_counts(const Call& call, const std::function<std::size_t(int other)>& sends,
                        const std::function<std::size_t(int other)>& expects);

@@ -126,7 +126,7 @@ class RecvConnection : public std::enable_shared_from_this<RecvConnection> {
   /// The frame `turn` came. Returns false if there is no ring.
   bool turn_to_ring() { return is_in_ring_ = ring_.has_value(); }
 
-  /// Reads less than one turn's bytes from the ring; returns whether there were any.
+  /// Reads what is in the ring, at most one turn's bytes; returns whether there was anything.
   bool read_ring();
   /// Returns the next frame in the ring if everything before it is read.
   std::optional<Frame> peek_ring();

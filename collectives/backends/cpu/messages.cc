@@ -129,7 +129,7 @@ void CpuMessages::fail(const Error& error) noexcept {
   const std::lock_guard lock(mutex_);
   if (failure_) return;
   failure_ = error;
-  // Before the program gets its buffers back: nobody may read them any more.
+  // Closed before the program gets its buffers back: nobody may read them any more.
   reception_.close();
   for (const auto& peer : peers_) {
     if (peer) peer->close();

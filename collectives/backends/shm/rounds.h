@@ -38,8 +38,8 @@ struct ShmMismatch : std::exception {
 /// ahead. So kShmSlots slots, one a round, are enough. layout.h has the order of the accesses.
 ///
 /// The calls of a round must be equal. A rank compares another's call before it reads that one's
-/// data. If it needs no wait, it compares in its next exchange(), at most kShmAhead rounds later.
-/// So it does that before it reads any data of a later round in which it waits for all.
+/// data. It compares calls that need no wait in its next exchange(), at most kShmAhead rounds
+/// later. So it does that before it reads any data of a later round in which it waits for all.
 ///
 /// A rank that waits spins for a moment, and then sleeps. It looks more often if each rank has a
 /// CPU of its own.

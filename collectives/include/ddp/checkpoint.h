@@ -29,10 +29,9 @@ class CheckpointWriter;
 ///     }
 ///
 /// At every moment, and after any crash including a power failure, the file is a complete
-/// checkpoint, the old one or the new one. The previous checkpoint is kept as PATH.previous if the
-/// file system has hard links; a damaged file is never kept. A crash may leave PATH.new-..., which
-/// the next save() removes. If PATH is a symbolic link, all of these files are beside the one that
-/// it points to.
+/// checkpoint, the old one or the new one. The previous checkpoint, unless it is damaged, is kept
+/// as PATH.previous if the file system has hard links. A crash may leave PATH.new-..., which the
+/// next save() removes. If PATH is a symbolic link, all of these files are beside its target.
 ///
 /// The state is a list of at most 65536 parts, each a buffer in host memory, with the same types
 /// and counts on every rank, when saved and when loaded. The file is a safetensors file, which

@@ -20,9 +20,8 @@ DDP_EXPORT CommunicationHook bf16_compress(ProcessGroup& group);
 
 /// Settings of power_sgd(); the names of torch.distributed's PowerSGDState.
 struct PowerSgdOptions {
-  /// The number of rows of each parameter, by parameter; a parameter is a matrix of `rows` by count
-  /// / rows elements, row by row. A parameter without a number, or with 0 or 1, is averaged
-  /// exactly.
+  /// The number of rows of each parameter, by parameter: it is a matrix of so many rows, one after
+  /// the other. A parameter without a number, or with 0 or 1, is averaged exactly.
   std::vector<std::size_t> rows = {};
 
   /// The rank of the matrices that approximate gradients; at least 1.

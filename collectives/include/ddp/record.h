@@ -23,8 +23,8 @@ namespace ddp {
 ///   reported as SIGSEGV if they have an alternate stack (sigaltstack(2)), else not at all.
 ///
 /// Backtraces name the functions that the dynamic linker knows: if a program is linked with
-/// ddp::ddp or with -rdynamic, all but static ones. Others have offsets for `addr2line -Cfe PROGRAM
-/// +OFFSET`.
+/// ddp::ddp or with -rdynamic, all but static ones. Others have offsets for
+/// `addr2line -Cfe PROGRAM +OFFSET`.
 ///
 /// The file has the format of PyTorch's @record, and is written completely or not at all. No file
 /// is written if the variable is not set or empty, or names something other than a file. Only the

@@ -93,8 +93,7 @@ TEST_CASE("ranks continue in a group without a living rank, whose calls then fai
   }
 }
 
-TEST_CASE("parts of a group stay usable when it shrinks, also those with excluded ranks",
-          "[nodes]") {
+TEST_CASE("parts of a group stay usable when it shrinks, also with excluded ranks", "[nodes]") {
   const int size = 4;
   for (const Ended& rank : run_ranks(size, [](ProcessGroup& group) {
          auto pair = group.split(group.rank() / 2, group.rank());
