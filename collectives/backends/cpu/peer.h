@@ -209,7 +209,7 @@ class CpuPeer {
   // By tag, each tag in the order of arrival. A tag is never in both.
   std::multimap<std::int32_t, Unexpected> unexpected_;
   std::multimap<std::int32_t, MessageAt> posted_;  // receives
-  std::size_t unexpected_cost_ = 0;                // their credit
+  std::size_t unexpected_cost_ = 0;                // credit of unexpected messages
   std::size_t credit_to_return_ = 0;
   std::map<std::uint64_t, MessageAt> incoming_;  // the peer's messages that are cleared to send
   bool reads_memory_ = false;                    // until the kernel refuses

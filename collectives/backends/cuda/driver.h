@@ -59,8 +59,8 @@ struct Cuda {
 const Cuda& cuda();
 
 /// Whether the driver is there, and CUDA_VISIBLE_DEVICES does not hide every GPU. Unlike the
-/// functions below it does not initialize the driver: then children that are forked later could not
-/// use it.
+/// functions below it does not initialize the driver: children that are forked later could not use
+/// it then.
 bool may_see_gpus() noexcept;
 
 /// The number of GPUs that this process sees, above 0. Throws ddp::Error of kind usage if there is

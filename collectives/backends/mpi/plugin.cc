@@ -165,7 +165,7 @@ class Library : public MpiLibrary {
     return std::make_unique<Group>(calls, messages, negative);
   }
 
-  /// Asks by an extension that Open MPI, MPICH and their derivatives have.
+  /// Asks an extension of Open MPI, MPICH and their derivatives.
   bool is_cuda_aware() noexcept override {
     void* const found = ::dlsym(RTLD_DEFAULT, "MPIX_Query_cuda_support");
     return found != nullptr && reinterpret_cast<int (*)()>(found)() == 1;

@@ -323,7 +323,7 @@ std::unique_ptr<Backend> NcclBackend::split(
   return std::make_unique<NcclBackend>(connected, make_host());
 }
 
-/// Has the conditions of split(), so each rank knows that the others are connected.
+/// Needs Options::device, as split() does: then each rank knows that the others are connected.
 bool NcclBackend::can_shrink() const {
   return context_.device && nccl().ncclCommShrink != nullptr && communicator_ &&
          !communicator_->failure();
