@@ -43,7 +43,7 @@ struct CheckpointFolder : Folder {
   /// folder, or `file` if that is empty; "%" in `named` is the rank:
   ///
   ///     save:V    saves version V
-  ///     begin:V   begins to save version V, and goes on
+  ///     begin:V   begins to save version V, and continues
   ///     end       waits for that
   ///     load      prints "loaded V", when all is as it was saved; "nothing", when there is no file
   ///     other     loads other parts than are saved
