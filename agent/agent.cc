@@ -103,13 +103,14 @@ Result<> Agent::open_page() {
 }
 
 Answers::Hooks Agent::answers_hooks() {
-  return {[this] { return status(); },
-          [this](int rank, std::uint64_t from) { return workers_.log(rank, from); },
-          [this] { return master_.is_open() && !master_.client().is_unreachable(); },
-          [this](rendezvous::Inquiry inquiry) {
-            if (master_.is_open()) master_.client().inquire(std::move(inquiry));
-          },
-          [this] { on_stop_asked(); }};
+  return {.status = [this] { return status(); },
+          .log = [this](int rank, std::uint64_t from) { return workers_.log(rank, from); },
+          .has_master = [this] { return master_.is_open() && !master_.client().is_unreachable(); },
+          .send =
+              [this](rendezvous::Inquiry inquiry) {
+                if (master_.is_open()) master_.client().inquire(std::move(inquiry));
+              },
+          .stop = [this] { on_stop_asked(); }};
 }
 
 ask::JobStatus Agent::status() const {

@@ -59,14 +59,14 @@ NodeWorkers::NodeWorkers(boost::asio::any_io_executor executor, const JobSpec& j
       round_end_(executor_, host_name_, round_end_hooks()) {}
 
 RoundEnd::Hooks NodeWorkers::round_end_hooks() {
-  return {[this](rendezvous::Failure failure) {
-            if (failure.cause.empty()) failure.cause = missing_module_text(failure, job_);
-            handle_event_(event::WorkerFailed{std::move(failure)});
-          },
-          [this](const launcher::WorkerEnd& end, const std::string& exception) {
-            record_end(end, exception);
-          },
-          [this] { finish_when_known(); }};
+  return {.first_failure =
+              [this](rendezvous::Failure failure) {
+                if (failure.cause.empty()) failure.cause = missing_module_text(failure, job_);
+                handle_event_(event::WorkerFailed{std::move(failure)});
+              },
+          .examined = [this](const launcher::WorkerEnd& end,
+                             const std::string& exception) { record_end(end, exception); },
+          .settled = [this] { finish_when_known(); }};
 }
 
 Result<> NodeWorkers::open_files() {

@@ -8,6 +8,7 @@
 4. A unit whose header says "Pure" reaches no asio and no process, not even through headers of ours, includes
    no header of the system that does I/O, and reads no clock.
 5. JSON is parsed by base/bounded_json alone: foreign text may be as deep as it is long.
+6. An aggregate of hooks, options or settings is filled by name: {.lost = ..., .proven = ...}.
 """
 import pathlib
 import re
@@ -63,6 +64,7 @@ EVENTS = re.compile(r"boost/(asio|beast|process)")
 SYSTEM = re.compile(r"(sys/(?!wait\.h)|net/|netinet/(?!in\.h)|linux/)|(unistd|fcntl|poll|netdb|spawn|sched|pthread|dlfcn|dirent)\.h$"
                     r"|(thread|fstream|filesystem|iostream|future|condition_variable)$")
 CALLS = re.compile(r"[cC]lock::now\(|\b(?:getenv|clock_gettime)\(")
+BY_POSITION = re.compile(r"\b(?:Events|Hooks|\w*Options|Settings)\{(?!\s*[.}])[^\n]*|(?:\breturn |, |\(|^\s*)\{\s*\[[^\n]*", re.MULTILINE)
 PARSES_JSON = re.compile(r"\b(?i:\w*json)::(?:parse|accept|sax_parse)\(")
 PURE_IN_PART = {"agent/job/error_file", "launcher/kernel/oom"}  # parse, and also read the files
 
@@ -201,9 +203,16 @@ def check_json():
                   if unit_of(file) != "base/bounded_json" and PARSES_JSON.search(COMMENT.sub("", text)))
 
 
+def check_aggregates():
+    for file, text in texts.items():
+        for match in BY_POSITION.finditer(COMMENT.sub("", text)):
+            errors.append(f"{file}: fills an aggregate by position: {match[0].strip()}")
+
+
 check_rooms()
 check_circles()
 check_pure()
 check_json()
+check_aggregates()
 print("\n".join(errors) or "every include keeps to the layers")
 sys.exit(1 if errors else 0)

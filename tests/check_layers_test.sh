@@ -51,6 +51,11 @@ refuses cli/doctor/a.cc '#include "launcher/output/output.h"' 'cli/doctor may no
 refuses examples/a.cc '#include "base/fd.h"' 'examples may not include'
 refuses base/more/a.h '#include <vector>' 'base/more has no place'
 
+# Aggregates.
+refuses base/a.cc 'Line line(Line::Hooks{lost});' 'fills an aggregate by position'
+refuses base/a.cc '  return {[this] { on_lost(); }};' 'fills an aggregate by position'
+write base/hooks.cc '  return {.lost = [this] { on_lost(); }};'
+
 # Rooms of collectives.
 refuses collectives/group/a.cc '#include "agent/agent.h"' 'collectives/group may not include'
 refuses collectives/include/ddp/a.h '#include "base/fd.h"' 'collectives/include/ddp may not include'

@@ -32,14 +32,15 @@ rendezvous::etcd::Candidate::Options ElectedMaster::candidate_options() const {
 }
 
 rendezvous::etcd::Candidate::Hooks ElectedMaster::hooks() {
-  return {
-      [this](const auto& where, const auto& state) { return lead(where, state); },
-      [this] { server_->recorded(); },
-      [](const std::string& reason) {
-        log::warning("the next round, or the end of the job, waits until it is written to etcd: " +
-                     reason);
-      },
-      [this](const std::string& reason) { step_down(reason); }};
+  return {.lead = [this](const auto& where, const auto& state) { return lead(where, state); },
+          .recorded = [this] { server_->recorded(); },
+          .delayed =
+              [](const std::string& reason) {
+                log::warning(
+                    "the next round, or the end of the job, waits until it is written to etcd: " +
+                    reason);
+              },
+          .stepped_down = [this](const std::string& reason) { step_down(reason); }};
 }
 
 Result<> ElectedMaster::lead(const rendezvous::Endpoint& where, const rendezvous::JobState& state) {

@@ -57,13 +57,14 @@ Output::Output(boost::asio::any_io_executor executor, int out, int err)
 Output::~Output() = default;
 
 ConsoleWriter::Listener Output::listener() {
-  return {[this] { on_written(); },
-          [this](const std::string& why, bool failed) {
-            if (failed) write_error_ = why;
-            losses_.push_back(why);
-            if (err().is_discarding()) return;  // the report, too
-            for (const std::string& loss : std::exchange(losses_, {})) log::warning(loss);
-          }};
+  return {.on_written = [this] { on_written(); },
+          .on_loss =
+              [this](const std::string& why, bool failed) {
+                if (failed) write_error_ = why;
+                losses_.push_back(why);
+                if (err().is_discarding()) return;  // the report, too
+                for (const std::string& loss : std::exchange(losses_, {})) log::warning(loss);
+              }};
 }
 
 void Output::add_worker(int rank, const std::string& prefix, Buffering buffering, Fd out, Fd err,

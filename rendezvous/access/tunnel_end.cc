@@ -34,7 +34,8 @@ void TunnelEnds::adopt(tcp::socket socket, std::string_view received, store::Gue
   };
   end.line = std::make_unique<TunnelLine>(
       std::move(socket), received, std::move(secure),
-      TunnelLine::Hooks{opened, [this, number](const Error&) { ends_.erase(number); }});
+      TunnelLine::Hooks{.opened = opened,
+                        .lost = [this, number](const Error&) { ends_.erase(number); }});
 }
 
 Result<StreamSocket> TunnelEnds::add_client(std::string_view received) {

@@ -22,8 +22,9 @@ TunnelLine::TunnelLine(StreamSocket socket, std::string_view received,
                        std::unique_ptr<SecureChannel> secure, Hooks hooks)
     : hooks_(std::move(hooks)),
       line_(std::move(socket), received,
-            {[this](std::string_view body) { on_frame(body); },
-             [this](const Error& error) { fail(error); }, [this] { on_drained(); }},
+            {.received = [this](std::string_view body) { on_frame(body); },
+             .lost = [this](const Error& error) { fail(error); },
+             .drained = [this] { on_drained(); }},
             kMaxTunnelPiece + kTunnelHeader, std::move(secure)) {}
 
 void TunnelLine::carry(StreamSocket local, std::string_view received, store::Guest guest) {

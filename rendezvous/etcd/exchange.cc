@@ -52,8 +52,8 @@ Exchange::Exchange(const asio::any_io_executor& executor, const Options& options
       done_(std::move(done)),
       timer_(executor),
       dialer_(executor, options.server, options.local,
-              {[this](tcp::socket socket) { on_connected(std::move(socket)); },
-               [this](const Error& error) { end(error); }}) {
+              {.connected = [this](tcp::socket socket) { on_connected(std::move(socket)); },
+               .failed = [this](const Error& error) { end(error); }}) {
   line_->parser.body_limit(kMostBody);
   line_->parser.header_limit(kMostHeader);
   line_->parser.eager(true);

@@ -44,8 +44,11 @@ void Gateway::try_server(std::uint64_t number) {
   Asked& asked = asked_.at(number);
   asked.exchange = std::make_unique<Exchange>(
       executor_,
-      Exchange::Options{options_.servers.servers[asked.server], options_.local,
-                        options_.servers.tls, asked.login ? "" : token_, asked.limit},
+      Exchange::Options{.server = options_.servers.servers[asked.server],
+                        .local = options_.local,
+                        .tls = options_.servers.tls,
+                        .token = asked.login ? "" : token_,
+                        .limit = asked.limit},
       asked.post,
       [this, number](const Result<Exchange::Reply>& reply) { on_reply(number, reply); });
 }

@@ -44,9 +44,10 @@ Client::Client(const asio::any_io_executor& executor, Options options, Report re
       report_(std::move(report)),
       session_name_(random_name()),
       session_(settings_of(options_, session_name_)),
-      dialer_(executor, options_.server, options_.local,
-              {[this](asio::ip::tcp::socket socket) { on_dialed(std::move(socket)); },
-               [this](const Error& error) { perform(session_.dial_failed(error, now())); }}),
+      dialer_(
+          executor, options_.server, options_.local,
+          {.connected = [this](asio::ip::tcp::socket socket) { on_dialed(std::move(socket)); },
+           .failed = [this](const Error& error) { perform(session_.dial_failed(error, now())); }}),
       key_request_(executor, options_.open_secret, options_.run_id),
       has_key_(!options_.open_secret),
       owners_(executor),
@@ -163,9 +164,9 @@ void Client::add_connection(StreamSocket socket) {
 
 void Client::connect_to_hosted() {
   const ConnectionId id = ++last_connection_;
-  own_lines_[id] =
-      options_.hosted->connect({[this, id](Result<Reply> reply) { on_reply(id, std::move(reply)); },
-                                [this, id] { on_lost(id, {Errc::closed, "connection closed"}); }});
+  own_lines_[id] = options_.hosted->connect(
+      {.received = [this, id](Result<Reply> reply) { on_reply(id, std::move(reply)); },
+       .lost = [this, id] { on_lost(id, {Errc::closed, "connection closed"}); }});
   perform(session_.connected(id, now()));
 }
 

@@ -55,33 +55,38 @@ Server::Server(asio::any_io_executor executor, Options options)
       timer_(executor_, [this] { perform(sessions_.tick(BootClock::now())); }),
       log_(executor_),
       store_log_(executor_),
-      door_(
-          executor_, guests_of(options), eviction_timeout(options.lease),
-          {[this](tcp::socket socket, std::string_view received, store::Guest guest) {
-             store_.adopt(std::move(socket), received, std::move(guest));
-           },
-           [this](ConnectionId line, const auto& connections) { ask_owners(line, connections); }}),
+      door_(executor_, guests_of(options), eviction_timeout(options.lease),
+            {.admit =
+                 [this](tcp::socket socket, std::string_view received, store::Guest guest) {
+                   store_.adopt(std::move(socket), received, std::move(guest));
+                 },
+             .ask = [this](ConnectionId line,
+                           const auto& connections) { ask_owners(line, connections); }}),
       tunnels_(executor_, store_),
       listener_(executor_, std::move(options.security), listener_hooks()) {}
 
 Listener::Hooks Server::listener_hooks() {
-  return {[this](tcp::socket& socket) { return door_.turns_away(socket); },
-          [this](tcp::socket socket, std::string_view received, int version, store::Guest guest,
-                 std::unique_ptr<SecureChannel> secure) {
-            std::string address = peer_of(socket);
-            add_connection(std::move(socket), std::move(address), received, version,
-                           std::move(guest), std::move(secure));
-          },
-          [this](tcp::socket socket, std::string_view received, store::Guest guest) {
-            take_client(std::move(socket), received, std::move(guest));
-          },
-          [this](tcp::socket socket, std::string_view received, store::Guest guest,
-                 std::unique_ptr<SecureChannel> secure) {
-            tunnels_.adopt(std::move(socket), received, std::move(guest), std::move(secure));
-          },
-          [this](const asio::ip::address& from, const std::string& sentence) {
-            log_.warning("refused a node at " + plain_text(from) + ": " + sentence);
-          }};
+  return {.turns_away = [this](tcp::socket& socket) { return door_.turns_away(socket); },
+          .agent =
+              [this](tcp::socket socket, std::string_view received, int version, store::Guest guest,
+                     std::unique_ptr<SecureChannel> secure) {
+                std::string address = peer_of(socket);
+                add_connection(std::move(socket), std::move(address), received, version,
+                               std::move(guest), std::move(secure));
+              },
+          .other =
+              [this](tcp::socket socket, std::string_view received, store::Guest guest) {
+                take_client(std::move(socket), received, std::move(guest));
+              },
+          .tunnel =
+              [this](tcp::socket socket, std::string_view received, store::Guest guest,
+                     std::unique_ptr<SecureChannel> secure) {
+                tunnels_.adopt(std::move(socket), received, std::move(guest), std::move(secure));
+              },
+          .refused =
+              [this](const asio::ip::address& from, const std::string& sentence) {
+                log_.warning("refused a node at " + plain_text(from) + ": " + sentence);
+              }};
 }
 
 void Server::take_client(tcp::socket socket, std::string_view received, store::Guest guest) {
@@ -114,10 +119,12 @@ std::unique_ptr<AgentsEnd> Server::connect(AgentsEnd::Hooks hooks) {
   const ConnectionId id = ++last_connection_;
   auto agent = std::make_unique<AgentsEnd>(executor_, std::move(hooks));
   auto own = std::make_unique<ServersEnd>(
-      executor_, ServersEnd::Hooks{[this, id](const Result<Message>& message) {
-                                     perform(sessions_.received(id, message, BootClock::now()));
-                                   },
-                                   [this, id] { perform(sessions_.lost(id, BootClock::now())); }});
+      executor_,
+      ServersEnd::Hooks{.received =
+                            [this, id](const Result<Message>& message) {
+                              perform(sessions_.received(id, message, BootClock::now()));
+                            },
+                        .lost = [this, id] { perform(sessions_.lost(id, BootClock::now())); }});
   own->connect(*agent);
   connections_[id].own = std::move(own);
   perform(sessions_.connected(id, "this process", kProtocolVersion, true));
@@ -136,8 +143,9 @@ void Server::add_connection(StreamSocket socket, std::string address, std::strin
   connection.address = address.substr(0, address.find('%'));
   connection.channel = std::make_unique<ControlConnection>(
       std::move(socket), received,
-      ControlConnection::Hooks{[this, id](std::string_view body) { on_frame(id, body); },
-                               [lost](const Error&) { lost(); }},
+      ControlConnection::Hooks{
+          .received = [this, id](std::string_view body) { on_frame(id, body); },
+          .lost = [lost](const Error&) { lost(); }},
       kMaxFirstFrame, std::move(secure));
   if (open) return perform(sessions_.connected_without_secret(id, std::move(address)));
   perform(sessions_.connected(id, std::move(address), version, false));

@@ -22,30 +22,34 @@ StoreEntrance::StoreEntrance(asio::any_io_executor executor, Options options)
     : executor_(std::move(executor)),
       options_(std::move(options)),
       door_(executor_, StoreGuests::own_user, {},
-            {[this](Socket socket, std::string_view received, store::Guest guest) {
-               admit(std::move(socket), received, std::move(guest));
-             },
-             [](ConnectionId, const auto&) {}}),
+            {.admit =
+                 [this](Socket socket, std::string_view received, store::Guest guest) {
+                   admit(std::move(socket), received, std::move(guest));
+                 },
+             .ask = [](ConnectionId, const auto&) {}}),
       listener_(executor_, nullptr, listener_hooks()),
       dialer_(executor_, {}, options_.local, dialer_hooks()),
       pause_(executor_) {}
 
 Listener::Hooks StoreEntrance::listener_hooks() {
-  return {[this](Socket& socket) { return door_.turns_away(socket); },
-          [](Socket, std::string_view, int, store::Guest, std::unique_ptr<SecureChannel>) {},
+  return {
+      .turns_away = [this](Socket& socket) { return door_.turns_away(socket); },
+      .agent = [](Socket, std::string_view, int, store::Guest, std::unique_ptr<SecureChannel>) {},
+      .other =
           [this](Socket socket, std::string_view received, store::Guest guest) {
             door_.arrived(std::move(socket), received, std::move(guest));
           },
-          [](Socket, std::string_view, store::Guest, std::unique_ptr<SecureChannel>) {},
-          [](const asio::ip::address&, const std::string&) {}};
+      .tunnel = [](Socket, std::string_view, store::Guest, std::unique_ptr<SecureChannel>) {},
+      .refused = [](const asio::ip::address&, const std::string&) {}};
 }
 
 Dialer::Hooks StoreEntrance::dialer_hooks() {
-  return {[this](Socket socket) { on_dialed(std::move(socket)); },
-          [this](const Error& error) {
-            log::debug("store: no tunnel to " + master_.text() + ": " + error.message);
-            dial_later();
-          }};
+  return {.connected = [this](Socket socket) { on_dialed(std::move(socket)); },
+          .failed =
+              [this](const Error& error) {
+                log::debug("store: no tunnel to " + master_.text() + ": " + error.message);
+                dial_later();
+              }};
 }
 
 Result<> StoreEntrance::open() {
@@ -101,8 +105,9 @@ void StoreEntrance::on_dialed(Socket socket) {
   auto secure = std::make_unique<SecureChannel>(options_.security(), SecureChannel::Role::agent);
   line_ = std::make_unique<TunnelLine>(
       std::move(socket), "", std::move(secure),
-      TunnelLine::Hooks{nullptr, [this](const Error& error) { on_lost(error); },
-                        [this] { on_proven(); }});
+      TunnelLine::Hooks{.opened = nullptr,
+                        .lost = [this](const Error& error) { on_lost(error); },
+                        .proven = [this] { on_proven(); }});
   line_->greet(tunnel_greeting());
 }
 

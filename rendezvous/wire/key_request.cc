@@ -29,8 +29,8 @@ void KeyRequest::ask(boost::asio::ip::tcp::socket socket, Done done) {
   });
   connection_ = std::make_unique<ControlConnection>(
       std::move(socket), std::string_view(),
-      ControlConnection::Hooks{[this](std::string_view body) { on_answer(body); },
-                               [this](Error error) { end(std::move(error)); }},
+      ControlConnection::Hooks{.received = [this](std::string_view body) { on_answer(body); },
+                               .lost = [this](Error error) { end(std::move(error)); }},
       kMaxFirstFrame);
   connection_->send(greeting() + encode(Message(message::GetSecret{})));
 }

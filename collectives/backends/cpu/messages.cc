@@ -75,30 +75,31 @@ CpuPeer& CpuMessages::peer(int other) {
 
 CpuPeer::Events CpuMessages::events_of_peer(int other) {
   return {
-      [this](MessageAt message) { complete(message); },
-      [this](MessageAt message, const std::string& theirs) { stop_on_mismatch(message, theirs); },
-      [this, other] { rings_.read(other); },
-      [this, other](const std::string& reason) { stop_on_loss(other, reason); },
-      [this, other](std::size_t kept, std::int32_t tag) { stop_on_overflow(other, kept, tag); },
-      [this] { rings_.read_memory_later(); },
+      .done = [this](MessageAt message) { complete(message); },
+      .mismatched = [this](MessageAt message,
+                           const std::string& theirs) { stop_on_mismatch(message, theirs); },
+      .ending = [this, other] { rings_.read(other); },
+      .lost = [this, other](const std::string& reason) { stop_on_loss(other, reason); },
+      .overflowed = [this, other](std::size_t kept,
+                                  std::int32_t tag) { stop_on_overflow(other, kept, tag); },
+      .readable = [this] { rings_.read_memory_later(); },
   };
 }
 
 CpuReception::Events CpuMessages::events_of_reception(
     std::function<void(int from, ddprun::Fd socket)> on_calls) {
   return {
-      [this](int rank, const std::shared_ptr<RecvConnection>& connection) -> CpuPeer* {
+      .on_hello = [this](int rank, const std::shared_ptr<RecvConnection>& connection) -> CpuPeer* {
         if (rings_.has(rank)) return nullptr;
         CpuPeer& sender = peer(rank);
         sender.on_connected();
         rings_.add(rank, sender, connection);
         return &sender;
       },
-      [this](int rank, const Frame& frame, const char* data) {
-        return on_frame(rank, frame, data);
-      },
-      std::move(on_calls),
-      [this](const std::string& reason) { stop_on_listener_failure(reason); },
+      .on_frame = [this](int rank, const Frame& frame,
+                         const char* data) { return on_frame(rank, frame, data); },
+      .on_calls = std::move(on_calls),
+      .on_failure = [this](const std::string& reason) { stop_on_listener_failure(reason); },
   };
 }
 

@@ -64,17 +64,18 @@ void CpuReception::add_connection(tcp::socket socket) {
   accepted.connection = std::make_shared<RecvConnection>(
       std::move(socket), run_locked_,
       FrameReader::Events{
-          [this, &accepted](const Frame& frame, const char* data) {
-            return accepted.peer != nullptr ? events_.on_frame(accepted.rank, frame, data)
-                                            : on_first_frame(accepted, frame);
-          },
-          [&accepted](std::uint64_t number, std::size_t bytes) -> std::optional<char*> {
+          .on_frame =
+              [this, &accepted](const Frame& frame, const char* data) {
+                return accepted.peer != nullptr ? events_.on_frame(accepted.rank, frame, data)
+                                                : on_first_frame(accepted, frame);
+              },
+          .destination = [&accepted](std::uint64_t number,
+                                     std::size_t bytes) -> std::optional<char*> {
             return accepted.peer != nullptr ? accepted.peer->destination(number, bytes)
                                             : std::nullopt;
           },
-          [&accepted](std::uint64_t number, std::size_t bytes) {
-            accepted.peer->on_data(number, bytes);
-          },
+          .on_data = [&accepted](std::uint64_t number,
+                                 std::size_t bytes) { accepted.peer->on_data(number, bytes); },
       },
       [&accepted](const std::string& reason) {
         if (accepted.peer != nullptr) accepted.peer->on_closed(reason);
