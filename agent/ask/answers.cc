@@ -24,7 +24,7 @@
 namespace ddprun::agent {
 namespace {
 
-/// Of a node, as its answer to another one is bounded.
+/// Per node: answers between nodes are bounded in size.
 constexpr size_t kMostRanksReported = 256;
 
 std::optional<std::uint64_t> whole_number(const std::string& text) {
@@ -34,7 +34,7 @@ std::optional<std::uint64_t> whole_number(const std::string& text) {
   return number;
 }
 
-/// A worker that has to wait in fewer of its periods is seldom the one that others wait for.
+/// A worker that is throttled in a smaller share of its periods is rarely the bottleneck.
 constexpr double kMuchThrottled = 0.5;
 
 /// "throttled: its CPU quota is 0.2 CPUs".
@@ -58,7 +58,7 @@ void add(ask::GpuStatus& gpu, const launcher::GpuUse& use) {
   if (gpu.slowed.empty()) gpu.slowed = use.slowed;
 }
 
-/// Adds what the driver says of the GPUs of this name, which may be several: "0,1".
+/// Adds what the driver reports about the GPUs of this name, such as "0,1".
 void add_uses(ask::GpuStatus& gpu, const GpuWatch::Uses& uses) {
   int count = 0;
   for (const std::string& name : launcher::parse_visible_devices(gpu.names).names) {
@@ -90,7 +90,7 @@ void add_calls(ask::RankStatus& rank, const std::vector<launcher::WorkerCall>& c
   if (rank.progress.empty()) rank.progress = launcher::call_text(calls);
 }
 
-/// Adds what the kernel says of a worker that runs, and the driver of its GPU.
+/// Adds what the kernel reports about a running worker, and the driver about its GPUs.
 void look_at(ask::RankStatus& rank, const GpuWatch::Uses& uses) {
   const launcher::ProcessSample sample = launcher::sample_process(rank.pid);
   const launcher::ProcessUse use = launcher::use_of_process(rank.pid);
@@ -100,7 +100,7 @@ void look_at(ask::RankStatus& rank, const GpuWatch::Uses& uses) {
   add_calls(rank, launcher::calls_of(rank.pid, rank.rank));
   if (sample.state == 'T' && !sample.traced) rank.state = "stopped";
   rank.how = sample.state == 'D' ? "uninterruptible" : sample.call;
-  // A process that is stopped, or waits for a disk, does so with any quota.
+  // If a process is stopped or waits for a disk, its quota is not the reason.
   if (sample.frozen) rank.how = "frozen by its control group";
   if (rank.state != "running" || sample.state == 'D') return;
   if (rank.gpu && !rank.gpu->slowed.empty()) rank.how = throttled_text(*rank.gpu);
@@ -108,7 +108,7 @@ void look_at(ask::RankStatus& rank, const GpuWatch::Uses& uses) {
   if (quota && quota->throttled > kMuchThrottled) rank.how = throttled_text(*quota);
 }
 
-/// Each node has at most `most` ranks, and those that failed are among them.
+/// Adds samples of the running workers. A node keeps `most` ranks at most, the failed ones first.
 ask::JobStatus looked_at(ask::JobStatus status, size_t most, const GpuWatch::Uses& uses) {
   for (ask::NodeStatus& node : status.nodes) {
     if (node.ranks.size() > most) {
@@ -147,7 +147,7 @@ Answers::Answers(boost::asio::any_io_executor executor, std::vector<std::string>
               [this](const Question&, const Respond& respond) { answer_stop(respond); });
 }
 
-/// The guardian is the process that the user knows.
+/// The path contains the guardian's pid: the user started that process.
 void Answers::open(const std::string& job) {
   const Result<std::string> path = ask::socket_path(ask::socket_folders(), job, getppid());
   const Result<> listening = path ? server_.listen(*path) : Result<>(path.error());
@@ -163,7 +163,7 @@ void Answers::received(const rendezvous::Inquiry& inquiry) {
   nodes_.received(inquiry);
 }
 
-/// Only what is about this node alone, and changes nothing.
+/// Answers only GET questions about this node alone.
 void Answers::answer_node(const rendezvous::Inquired& inquired) {
   const std::string& asked = inquired.question;
   const size_t end = std::min(asked.find('?'), asked.size());
@@ -198,7 +198,7 @@ void Answers::answer_status(const ask::Question& question, const ask::Respond& r
       });
 }
 
-/// Of the whole job nothing more is known here.
+/// Answers with this node alone: only the master knows the others.
 void Answers::answer_own_status(const std::string& why, const ask::Respond& respond) {
   ask::JobStatus own = hooks_.status();
   own.waiting = "the master at " + own.master + ", " + why;
@@ -244,8 +244,8 @@ void Answers::answer_log(const ask::Question& question, const ask::Respond& resp
              });
 }
 
-/// Nothing tells whether the message arrives, so whoever asks may repeat it until this node stops;
-/// then no master, which may be one of a restarted job, is told again.
+/// The message may get lost, so the asker may repeat the question until this node stops. Then
+/// nothing is sent: the master may already belong to a restarted job.
 void Answers::answer_stop(const ask::Respond& respond) {
   if (!stopping_ && !hooks_.has_master()) {
     return respond(

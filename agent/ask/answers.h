@@ -21,40 +21,39 @@
 
 namespace ddprun::agent {
 
-/// Answers questions about a running job that come from this host, through a unix socket:
-/// ask::Routes has the questions. Nothing runs and nothing is read until a question comes.
+/// Answers questions about a running job that this host's processes ask through a unix socket;
+/// ask::Routes has the questions. Reads nothing until a question comes.
 ///
-/// Destroying it drops the answers that are still to come. Thread: the executor's.
+/// Destroying it drops the pending answers. Thread: the executor's.
 class Answers {
  public:
   struct Hooks {
-    /// The status as this agent knows it, without a look at the workers.
+    /// The status as this agent knows it, without samples of the workers.
     std::function<ask::JobStatus()> status;
-    /// This worker's output after its first `from` bytes; nullopt: it is of another node.
+    /// This worker's output after its first `from` bytes; nullopt: another node has the worker.
     std::function<std::optional<ask::LogPiece>(int rank, std::uint64_t from)> log;
     /// Whether the master can be reached now.
     std::function<bool()> has_master;
     std::function<void(rendezvous::Inquiry)> send;  ///< to the master
-    /// The whole job is to stop; called once.
+    /// Called once, when the whole job is to stop.
     std::function<void()> stop;
   };
 
   /// `devices` are the GPUs of this node.
   Answers(boost::asio::any_io_executor executor, std::vector<std::string> devices, Hooks hooks);
 
-  /// Begins to answer for the job of this name. What the socket's file system needs for that comes
-  /// before the first lease. Without a place for a socket questions are impossible, and a warning
-  /// says so.
+  /// Begins to answer for the job of this name. It touches the file system, so call it before the
+  /// first lease. If no folder can have the socket, logs a warning, and nobody can ask.
   void open(const std::string& job);
 
   /// Handles a message of the master: a question of another node, or an answer.
   void received(const rendezvous::Inquiry& inquiry);
 
-  /// For other parts of the agent, before open(): what they answer. A GET with "node=1" in its
-  /// query is about this node alone, and other nodes may ask it, too.
+  /// The table to which other parts of the agent add their questions before open(). A GET with
+  /// "node=1" in its query is about this node alone, and other nodes may ask it, too.
   ask::Routes& routes() { return routes_; }
 
-  /// Asks `question`, a path and a query with "node=1", of all nodes of the job, this one included.
+  /// Asks all nodes of the job, including this one. A question is a path and a query with "node=1".
   NodeQuestions& nodes() { return nodes_; }
 
  private:
@@ -71,7 +70,7 @@ class Answers {
   NodeQuestions nodes_;
   bool stopping_ = false;
   GpuWatch gpus_;
-  AsyncJobs looks_;  // at the workers
+  AsyncJobs looks_;  // they sample the workers
   ask::HttpServer server_;
   std::shared_ptr<char> alive_ = std::make_shared<char>();
 };

@@ -45,8 +45,8 @@ constexpr std::chrono::seconds kToFollow{10};  // for each piece
 constexpr std::chrono::seconds kAcceptPause{1};
 constexpr std::chrono::milliseconds kToDrain{500};
 
-/// Whether the process at the other end is of this user, or root's. The folder keeps others out;
-/// this holds also where somebody has opened it for them.
+/// Whether the process at the other end is this user's or root's. The folder keeps others out,
+/// unless somebody has opened it for them.
 bool is_friend(AnySocket& socket) {
   ucred peer = {};
   socklen_t size = sizeof peer;
@@ -55,7 +55,7 @@ bool is_friend(AnySocket& socket) {
   return peer.uid == geteuid() || peer.uid == 0;
 }
 
-/// From Linux 6.16 on: the kernel would close those that come, which may block (SO_LINGER).
+/// Refuses descriptors from clients, from Linux 6.16 on: closing them may block (SO_LINGER).
 void refuse_descriptors(int socket) {
   constexpr int kPassRights = 83;  // SO_PASSRIGHTS, which older headers do not have
   const int off = 0;
@@ -118,21 +118,20 @@ class HttpServer::Listener : public std::enable_shared_from_this<Listener> {
   asio::basic_socket_acceptor<AnyStream> acceptor_;
   asio::steady_timer pause_;
   asio::steady_timer drain_limit_;
-  std::function<void()> drained_;  // empty: nobody waits for that
+  std::function<void()> drained_;  // empty: no drain() is pending
   Handler handler_;
-  std::string path_;  // that was bound; empty: a port
+  std::string path_;  // the bound one; empty: a port
   int connections_ = 0;
   std::vector<std::weak_ptr<Connection>> followers_;
 };
 
-/// One question and its answer, and what follows. The handlers that are still to come keep it
-/// alive.
+/// One question, its answer, and the bytes published after it. Pending handlers keep it alive.
 class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
  public:
   Connection(AnySocket socket, std::weak_ptr<Listener> listener)
       : socket_(std::move(socket)), timer_(socket_.get_executor()), listener_(std::move(listener)) {
     parser_.header_limit(kMostHeader);
-    parser_.body_limit(boost::none);  // it is not read
+    parser_.body_limit(boost::none);  // the body is not read
   }
   ~Connection() {
     if (const auto listener = listener_.lock()) listener->closed_one();
@@ -147,7 +146,7 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
                             });
   }
 
-  /// At once, or when it has taken what came before, unless more has come then.
+  /// Sends `bytes` now, or after the present write, unless newer bytes replace them by then.
   void send(const std::shared_ptr<const std::string>& bytes) {
     if (std::exchange(is_sending_, true)) {
       next_ = bytes;
@@ -184,7 +183,7 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
     for (const auto& [name, value] : answer.fields) response_.set(name, value);
     response_.keep_alive(false);
     response_.body() = std::move(answer.body);
-    if (!follows) response_.prepare_payload();  // else its end is that of the connection
+    if (!follows) response_.prepare_payload();  // else the answer ends with the connection
     is_sending_ = true;
     http::async_write(socket_, response_,
                       [self = shared_from_this(), follows](error_code failure, size_t) {
@@ -193,7 +192,7 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
                       });
   }
 
-  /// A client may not get the answer if a socket is closed of which something is unread.
+  /// Skips the request's body: if a socket closes with unread data, the client may lose the answer.
   void finish() {
     const bool has_body = parser_.chunked() || parser_.content_length().value_or(0) > 0;
     error_code gone;
@@ -217,7 +216,7 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
     if (const auto listener = listener_.lock()) listener->conclude_drain(true);
   }
 
-  /// Whoever follows says nothing more: what can be read is its end.
+  /// A follower sends nothing more, so anything to read means that it has gone.
   void begin_to_follow() {
     send_next();
     socket_.async_read_some(asio::buffer(unread_),
@@ -247,10 +246,10 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
   bool is_sending_ = false;
   std::array<char, 512> unread_{};
   std::size_t skipped_ = 0;
-  std::shared_ptr<const std::string> next_;  // that came meanwhile
+  std::shared_ptr<const std::string> next_;  // to send after the present write
 };
 
-/// A file of that name is of a process that had the same id and was killed, unless one listens.
+/// Whether a process listens at `path`. Else a killed process with the same pid left the file.
 bool HttpServer::Listener::is_taken(const std::string& path) {
   stream_protocol::socket probe(acceptor_.get_executor());
   error_code failure;
@@ -258,8 +257,8 @@ bool HttpServer::Listener::is_taken(const std::string& path) {
   return !failure;
 }
 
-/// Between bind and listen the socket looks like that of a killed process; others leave a new one
-/// alone (cli/job_socket).
+/// Between bind and listen the socket looks like a killed process's. So others do not remove a
+/// new one (cli/ask/job_socket).
 Result<> HttpServer::Listener::listen(const std::string& path) {
   error_code failure;
   acceptor_.open(stream_protocol(), failure);
@@ -308,7 +307,7 @@ void HttpServer::Listener::closed_one() {
   conclude_drain(true);
 }
 
-/// False: there are too many.
+/// Returns false if there are too many followers.
 bool HttpServer::Listener::follow(const std::shared_ptr<Connection>& connection) {
   if (followers() >= kMostFollowers) return false;
   followers_.push_back(connection);
@@ -332,7 +331,7 @@ void HttpServer::Listener::drain(std::function<void()> done) {
   conclude_drain(true);
 }
 
-/// `in_time`: only if all have taken what was published.
+/// Ends a pending drain(); if `in_time`, only once all followers have taken what was published.
 void HttpServer::Listener::conclude_drain(bool in_time) {
   const auto is_sending = [](const std::weak_ptr<Connection>& one) {
     const auto connection = one.lock();
@@ -354,7 +353,7 @@ void HttpServer::Listener::accept() {
   });
 }
 
-/// Out of descriptors, the next attempt would fail at once, too.
+/// Pauses after a failure: without free descriptors, the next attempt would fail at once, too.
 void HttpServer::Listener::on_accepted(error_code failure, AnySocket socket) {
   if (!acceptor_.is_open()) return;
   if (failure) {

@@ -14,11 +14,11 @@
 
 namespace ddprun::agent::ask {
 
-/// Answers HTTP on a unix socket, where only processes of this user, and root's, are heard; or at
-/// an address, where the handler decides whom it answers. Never blocks: requests, their number and
-/// the time that they take are bounded; a handler that has much to do does it on a thread.
+/// Answers HTTP: on a unix socket only to processes of this user and of root, or at an address to
+/// everybody whom the handler accepts. Never blocks: the size, the number and the time of requests
+/// are bounded, and a handler does long work on a thread.
 ///
-/// Destroying it closes the socket and removes it; answers that are still to come are dropped.
+/// Destroying it closes and removes the socket, and drops the pending answers.
 /// Thread: the executor's.
 class HttpServer {
  public:
@@ -26,21 +26,21 @@ class HttpServer {
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
 
-  /// Listens at `path`, in place of a process that has ended. Touches the file system. Errors:
-  /// system.
+  /// Listens at `path`; replaces the socket of a process that has ended. Touches the file system.
+  /// Errors: port_in_use, system.
   Result<> listen(const std::string& path);
 
   /// Listens at this IP address; port 0: a free one. Returns the port. Errors: port_in_use, system.
   Result<std::uint16_t> listen(const std::string& address, std::uint16_t port);
 
-  /// Sends `bytes` to all whose answer follows. One that has not yet taken the last ones gets the
-  /// latest of those that come meanwhile, and is closed when it has not for some seconds.
+  /// Sends `bytes` to all followers. While a follower takes the last bytes, only the latest newer
+  /// ones are kept for it. If it takes too many seconds, its connection is closed.
   void publish(std::string bytes);
 
-  /// Calls `done` when all have taken what was published, or half a second later.
+  /// Calls `done` when all followers have taken what was published, at the latest in half a second.
   void drain(std::function<void()> done);
 
-  /// Those whose answer follows.
+  /// The number of followers: clients whose answer has Answer::follows.
   std::size_t followers() const;
 
  private:

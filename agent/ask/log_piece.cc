@@ -16,7 +16,7 @@ using PieceJson = nlohmann::json;
 
 constexpr size_t kMostFiles = 2;  // stdout and stderr
 
-/// The bytes at the end that begin a character of UTF-8 and do not end it.
+/// The number of bytes at the end that begin a UTF-8 character but do not complete it.
 size_t unfinished_end(std::string_view bytes) {
   for (size_t count = 1; count <= 3 && count < bytes.size(); ++count) {
     const auto byte = static_cast<unsigned char>(bytes[bytes.size() - count]);

@@ -18,17 +18,17 @@ struct LogPiece {
   std::uint64_t from = 0;          ///< bytes before the piece, as far as they were not kept
   std::uint64_t next = 0;          ///< where the next piece begins
   std::string text;                ///< empty: there is nothing more
-  std::vector<std::string> files;  ///< to which the worker writes itself, which is not in `text`
+  std::vector<std::string> files;  ///< to which the worker itself writes; not in `text`
 };
 
 /// The most bytes of a piece: as JSON they fit into an answer to another node.
 inline constexpr size_t kMaxPiece = 8'000;
 
-/// Makes a piece of `bytes`, which are at most kMaxPiece; a character of UTF-8 that is not whole is
-/// left for the next one.
+/// Makes a piece of at most kMaxPiece `bytes`. Leaves an incomplete UTF-8 character at their end to
+/// the next piece.
 LogPiece log_piece(int rank, int round, std::uint64_t from, std::string bytes);
 
-/// Compact JSON; what is not UTF-8 is replaced.
+/// Compact JSON; replaces invalid UTF-8.
 std::string to_json(const LogPiece& piece);
 
 /// Errors: protocol, naming the field that is wrong.

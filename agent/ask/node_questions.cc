@@ -11,7 +11,7 @@
 namespace ddprun::agent {
 namespace {
 
-/// With the longest answers, three quarters of what the master keeps for a line.
+/// With the longest answers, three quarters of what the master buffers for a line.
 constexpr size_t kMostAsked = 8;
 
 constexpr size_t kMostAnswered = 64 * 1024 * 1024;  // of all answers
@@ -44,7 +44,7 @@ void NodeQuestions::begin_next() {
   list(0);
 }
 
-/// As long as answers come, the others may: a node needs seconds for stacks, and all have a turn.
+/// Each answer extends the deadline: stacks take seconds, and nodes answer in turn.
 void NodeQuestions::wait() {
   limit_.expires_at(std::min(ends_, std::chrono::steady_clock::now() + limits_.pause));
   limit_.async_wait([this, turn = ++turn_](boost::system::error_code cancelled) {
@@ -67,14 +67,14 @@ void NodeQuestions::on_listed(const rendezvous::NodeList& listed) {
   answers_.waiting = listed.waiting;
   listing_ = listed.more && !listed.nodes.empty() && listed.nodes.back().id > listed_to_;
   if (listing_) return list(listed.nodes.back().id);
-  // A node that hangs takes one of the few turns until the end: the others come first.
+  // A node that hangs keeps one of the few turns until the end, so silent nodes come last.
   std::ranges::stable_sort(answers_.nodes, {},
                            [](const ask::NodeAnswer& answer) { return answer.node.silent; });
   ask_more();
 }
 
-/// Not before: the start of a job has no time for a random number, whose CPUID instructions a
-/// virtual machine has to emulate.
+/// Draws the random number only now: it would delay the start of a job, because a virtual machine
+/// has to emulate the CPUID instructions in it.
 std::uint64_t NodeQuestions::next_number() {
   if (last_number_ == 0) last_number_ = std::random_device()();
   return ++last_number_;
@@ -103,8 +103,8 @@ void NodeQuestions::on_informed(const rendezvous::Informed& informed) {
   ask_more();
 }
 
-/// Answers that have not come are not waited for. Equal questions get the same answers: a job that
-/// hangs may be asked more often than it answers in time.
+/// Ends the first question with the answers that have come. Equal questions get the same answers: a
+/// job that hangs may be asked faster than it answers.
 void NodeQuestions::end() {
   limit_.cancel();
   ++turn_;

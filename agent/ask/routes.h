@@ -16,7 +16,7 @@ struct Question {
   std::string query;   ///< what follows "?"; may be empty
   std::string rest;    ///< what follows the path of a route that ends in "/"
 
-  // Of the request's header; empty: it has none.
+  // Fields of the request's header; empty: absent.
   std::string host = {};
   std::string origin = {};
   std::string authorization = {};
@@ -27,15 +27,14 @@ struct Answer {
   std::string body;       ///< JSON, unless `type` says otherwise
   std::string type = "application/json";
   std::vector<std::pair<std::string, std::string>> fields = {};  ///< more of the answer's header
-  bool follows =
-      false;  ///< what HttpServer::publish has is sent after it, until one of the two ends
+  bool follows = false;  ///< what HttpServer::publish sends comes after it
 };
 
-/// Takes the answer, at once or later; a second one is ignored. It may outlive the one who asked.
+/// Takes the answer, at once or later; ignores a second one. It may outlive the asker.
 using Respond = std::function<void(Answer)>;
 using Handler = std::function<void(const Question&, const Respond&)>;
 
-/// An answer that says why there is none: {"error": `sentence`}.
+/// An answer that says why the question has none: {"error": `sentence`}.
 Answer refusal(unsigned status, std::string_view sentence);
 
 /// Whether a body is that of a refusal.
@@ -47,14 +46,14 @@ inline bool is_refusal(std::string_view body) {
 /// are not escaped.
 std::string query_value(const std::string& query, std::string_view name);
 
-/// Which handler answers which question: a table that parts of the agent add their lines to. Pure.
+/// The table of questions and their handlers. Parts of the agent add their rows. Pure.
 class Routes {
  public:
-  /// `path` is a whole one, or ends in "/" and is the beginning of many.
+  /// Adds a row. A `path` that ends in "/" stands for all paths that begin with it.
   void add(std::string method, std::string path, Handler handler);
 
-  /// Passes the question to its handler. Others are answered here: 404, or 405 where only the
-  /// method is wrong.
+  /// Passes the question to its handler. If there is none, answers 404, or 405 if only the method
+  /// is wrong.
   void ask(Question question, const Respond& respond) const;
 
  private:

@@ -22,9 +22,9 @@ namespace {
 constexpr std::string_view kEnding = ".sock";
 constexpr std::string_view kHeartbeats = "heartbeats-";  // begins such a socket's name
 constexpr size_t kLongestPath = sizeof(sockaddr_un::sun_path) - 1;
-constexpr size_t kShortestJob = 8;  // that a name is worth having
+constexpr size_t kShortestJob = 8;  // bytes of a job's name that still tell it from others
 
-/// No other user can have put a socket there, or a link.
+/// Whether no other user can have put a socket or a link into `folder`.
 bool is_safe(const std::string& folder) {
   struct stat status = {};
   return lstat(folder.c_str(), &status) == 0 && S_ISDIR(status.st_mode) &&
@@ -72,7 +72,7 @@ std::vector<std::string> names_in(const std::string& folder) {
   return names;
 }
 
-/// The folders that were made in place of this one.
+/// The folders that were made because the name of this one was taken.
 std::vector<std::string> substitutes_of(const std::string& folder) {
   const std::string parent = folder.substr(0, folder.rfind('/') + 1);
   std::vector<std::string> found;
@@ -83,8 +83,8 @@ std::vector<std::string> substitutes_of(const std::string& folder) {
   return found;
 }
 
-/// Makes the first folder that can be used, and in which a path has at least `room` more bytes.
-/// Nobody can have made the last resort before.
+/// Makes the first usable folder in which a path has at least `room` more bytes. The last resort
+/// has a random name, which nobody can have taken before.
 Result<std::string> usable_folder(const std::vector<std::string>& folders, size_t room) {
   constexpr const char* kRandomPart = "-XXXXXX";
   Error last{Errc::system, "there is no folder for the socket"};

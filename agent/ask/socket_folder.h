@@ -7,24 +7,22 @@
 
 #include "base/error.h"
 
-// The places at which the ddpruns of a user on this host are reached: each has a socket
-// FOLDER/<job>.<pid>.sock to be asked, and one for the heartbeats of its workers. A folder is
-// $XDG_RUNTIME_DIR/ddprun, or else ddprun-<uid> in /tmp or /dev/shm. Only folders that belong to
-// the user, and that no other user may enter, are used: if another user has taken the names of all,
-// FOLDER-<six random characters> is one, which whoever looks finds by the beginning of its name.
+// The sockets of a user's ddpruns on this host: each has FOLDER/<job>.<pid>.sock for questions, and
+// one for the heartbeats of its workers. FOLDER is $XDG_RUNTIME_DIR/ddprun, or else ddprun-<uid> in
+// /tmp or /dev/shm. It must belong to the user, and no other user may enter it. If another user has
+// taken all these names, ddprun makes FOLDER-<six random characters>; readers look for that, too.
 
 namespace ddprun::agent::ask {
 
-/// The folders that are there until the host is started again, whether or not they have been made:
-/// the preferred one first.
+/// The folders that last until the host restarts, the preferred one first. They may not exist yet.
 std::vector<std::string> lasting_folders();
 
-/// The folders in which a ddprun is asked, in the same order: before them $XDG_RUNTIME_DIR/ddprun,
-/// which goes when the user has logged out.
+/// The folders for questions, the preferred one first: $XDG_RUNTIME_DIR/ddprun, which vanishes when
+/// the user has logged out, then the lasting ones.
 std::vector<std::string> socket_folders();
 
-/// Makes the first of `folders` that can be used, and gives the path of a socket in it, which is
-/// short enough for one. Errors: system, about the last of them.
+/// Makes the first usable one of `folders`, and returns the path of a socket in it, short enough
+/// for the kernel. Errors: system, about the last folder.
 Result<std::string> socket_path(const std::vector<std::string>& folders, const std::string& job,
                                 pid_t pid);
 
@@ -37,8 +35,7 @@ struct Socket {
   pid_t pid = 0;  ///< of the ddprun that the user started; 0: the socket is for heartbeats
 };
 
-/// Returns the sockets in `folders`, and in the folders that replace those whose names were taken,
-/// in the order of their paths.
+/// Returns the sockets in `folders`, and in the folders made because a name was taken, by path.
 std::vector<Socket> sockets_in(const std::vector<std::string>& folders);
 
 }  // namespace ddprun::agent::ask

@@ -64,7 +64,7 @@ json json_of(const NodeStatus& node) {
   return object;
 }
 
-/// One line that may be written to a terminal, whoever wrote it.
+/// A text of another program as one line that is safe to write to a terminal.
 std::string safe_text(Fields& fields, const char* name) {
   std::string text = printable(cut(fields.text(name), kMaxStatusText));
   std::ranges::replace_if(text, [](char c) { return c == '\n' || c == '\t'; }, ' ');

@@ -9,20 +9,20 @@
 
 #include "base/error.h"
 
-// The contents of `ddprun status`, as JSON and back; docs/status.md has the fields. What another
-// node or program says is bounded when it is read. Pure.
+// The contents of `ddprun status`, as JSON and back; docs/status.md has the fields. status_in()
+// bounds what another node or program says. Pure.
 
 namespace ddprun::agent::ask {
 
-/// How a worker runs whose control group uses up its CPU time, or whose GPU is slowed: the first
-/// word of RankStatus::how.
+/// The first word of RankStatus::how if the worker's control group uses up its CPU time, or if its
+/// GPU is slowed.
 inline constexpr const char* kThrottled = "throttled";
 
-/// The GPUs of a worker, all processes on them included. Of several: sums, and the mean of `busy`.
+/// The GPUs of a worker, with all processes on them: sums, and the mean of `busy`.
 struct GpuStatus {
   std::string names;               ///< as in CUDA_VISIBLE_DEVICES: "3", "0,1"
   std::uint64_t memory = 0;        ///< bytes in use
-  std::uint64_t memory_total = 0;  ///< bytes; 0: nothing more is known than the names
+  std::uint64_t memory_total = 0;  ///< bytes; 0: only the names are known
   std::optional<double> busy{};    ///< share of the time in which it computed, 0 to 1
   std::optional<double> watts{};
   std::string slowed{};  ///< why its clocks are lowered; empty: no fault of the host is known
@@ -33,19 +33,19 @@ struct RankStatus {
   int rank = 0;  ///< global
   int pid = 0;
   std::string state;  ///< "running", "stopped" (by a signal), "ended" (with 0) or "failed"
-  /// Of a worker that runs the system call in which it waits, kThrottled and why, or empty; else
-  /// how it ended.
+  /// If the worker runs: the system call in which it waits, kThrottled and the reason, or empty.
+  /// Else how it ended.
   std::string how;
-  double seconds = 0;                ///< since it began; of one that has ended: for which it ran
+  double seconds = 0;                ///< since it began, or for which it ran if it has ended
   double cpu_seconds = 0;            ///< of its process
   std::uint64_t memory = 0;          ///< resident bytes of its process
   std::optional<double> output_age;  ///< since its last output; nullopt: there was none, or unknown
-  /// Since its last heartbeat, or line that matches --progress_pattern; nullopt: there was none.
+  /// Since its last heartbeat, or its last line that matches --progress_pattern; nullopt: no such.
   std::optional<double> heartbeat_age{};
   /// STATUS of its heartbeats, as "step 12", or else its collective call, "in #121 all_reduce[8]";
-  /// empty: there was none.
+  /// empty: neither is known.
   std::string progress{};
-  /// Collective calls that it has begun by `ddp`; nullopt: it does not use that, or is not seen.
+  /// Collective calls that it has begun by `ddp`; nullopt: it does not use `ddp`, or unknown.
   std::optional<std::uint64_t> collectives{};
   std::optional<GpuStatus> gpu{};  ///< nullopt: its node has none
 };
@@ -57,8 +57,8 @@ struct NodeStatus {
   int pid = 0;         ///< of its ddprun; 0: unknown
   std::string
       state;  ///< "joining", "running", "stopping", "draining", "done"; of others "waiting" ...
-  double contact = 0;   ///< seconds since the master heard of it
-  std::string problem;  ///< why nothing more is known of it; empty: it answered
+  double contact = 0;   ///< seconds since the master heard from it
+  std::string problem;  ///< why its answer is missing or incomplete; empty: it is whole
   int first_rank = 0;
   int local_size = 0;
   std::vector<RankStatus> ranks;
@@ -66,7 +66,7 @@ struct NodeStatus {
 
 struct JobStatus {
   std::string job;      ///< --rdzv_id
-  std::string master;   ///< where it is
+  std::string master;   ///< its address
   std::string session;  ///< random, the same on all nodes of the job; empty: it has not begun
   std::string program;
   std::string state;    ///< as NodeStatus::state, of the node that was asked
@@ -76,11 +76,11 @@ struct JobStatus {
   int max_restarts = 0;
   int world_size = 0;
   int node_count = 0;  ///< nodes of the round
-  double seconds = 0;  ///< since the ddprun began that was asked
+  double seconds = 0;  ///< since the asked ddprun began
   std::vector<NodeStatus> nodes;
 };
 
-/// The most ranks of a node that are read.
+/// The most ranks of a node that status_in() reads.
 inline constexpr size_t kMaxRanks = 65'536;
 
 /// Compact JSON: without control characters, some 120 bytes a rank.

@@ -23,7 +23,7 @@ const Columns& heading() {
                                 "MEMORY", "OUTPUT", "GPU",   "PROGRESS"};
   return names;
 }
-constexpr size_t kAlways = 7;     // the columns behind these are there if a row has them
+constexpr size_t kAlways = 7;     // each later column is shown only if a row has it
 constexpr size_t kLeastRows = 4;  // what the job does, the heading, a rank, the others
 
 std::string time_text(double seconds) {
@@ -42,15 +42,15 @@ std::string bytes_text(std::uint64_t bytes) {
   return text.data();
 }
 
-/// A line of the table: a rank, or the ranks of a node that did not answer, or not for all of them.
+/// A line of the table: a rank, or a node whose answer is missing, incomplete or without ranks.
 struct Line {
   int severity = 0;  // the higher, the worse
   int rank = 0;
-  std::string what;  // the same for lines that may be counted together
+  std::string what;  // rest_text() counts the lines with the same
   Columns columns;
 };
 
-/// Zero: all is well, as far as it is known.
+/// Returns 0 if nothing is known to be wrong.
 int severity_of(const RankStatus& rank, bool others_run) {
   if (rank.state == "failed") return 5;
   if (rank.state == "stopped") return 4;
@@ -139,7 +139,7 @@ std::vector<Line> lines_of(const JobStatus& status, const JobStatus* before) {
   return lines;
 }
 
-/// Characters of UTF-8, each taken for one column.
+/// The number of UTF-8 characters: each counts as one column.
 size_t width_of(const std::string& text) {
   return static_cast<size_t>(
       std::ranges::count_if(text, [](char c) { return (c & '\xC0') != '\x80'; }));
@@ -163,7 +163,7 @@ std::string row_of(const Columns& columns, const Widths& widths, size_t width) {
   return fit(std::move(row), width);
 }
 
-/// Red: what has failed, is stopped or unknown; yellow: what others may wait for.
+/// Red: failed, stopped or unknown. Yellow: others may wait for it.
 std::string coloured(const std::string& row, int severity) {
   if (severity == 0) return row;
   return (severity >= 3 ? "\x1b[31m" : "\x1b[33m") + row + "\x1b[0m";

@@ -13,14 +13,13 @@ namespace ddprun::agent::ask {
 struct StatusView {
   size_t rows = 24;   ///< at most so many lines; SIZE_MAX: all of them
   size_t width = 80;  ///< no line is longer
-  /// The status of a while ago: CPU use is that of the time since; nullptr: since the workers
-  /// began.
+  /// An earlier status, since which the CPU use is counted; nullptr: since the workers began.
   const JobStatus* before = nullptr;
-  bool coloured = false;  ///< the lines of ranks that are not well
+  bool coloured = false;  ///< whether lines of ranks with a problem are
 };
 
 /// The status as text for a terminal: what the job does, and a line for each rank, the worst first.
-/// Where there are more ranks than rows, the last line says what the others do. Pure.
+/// If there are more ranks than rows, the last line counts the others by state. Pure.
 std::string status_text(const JobStatus& status, const StatusView& view);
 
 /// A line of `ddprun ls`: job, pid of its ddprun here, state, ranks, time and program.

@@ -30,7 +30,7 @@ bool request_list(int netlink) {
   return send(netlink, &question, sizeof question, 0) == sizeof question;
 }
 
-/// A socket of the answer. One of another type may have the same name.
+/// A socket in the kernel's answer. Sockets of different types may have the same name.
 struct Listed {
   std::string_view name;
   std::uint8_t type = 0;

@@ -11,18 +11,18 @@
 
 namespace ddprun::agent {
 
-/// Binds `socket` to a path, or to a name that is in no folder and begins with a zero byte. False,
-/// with errno, on failure.
+/// Binds `socket` to a path, or to an abstract name: one in no folder, which begins with a zero
+/// byte. Returns false, with errno, on failure.
 bool bind_to(const Fd& socket, const std::string& name);
 
-/// A stream socket with a name that is in no folder.
+/// A stream socket with an abstract name.
 struct AbstractSocket {
   uid_t user = 0;
   std::uint32_t inode = 0;
 };
 
-/// The one with `name`, which begins with a zero byte, in this network's namespace, by unix_diag;
-/// nullopt: there is none, or the kernel does not tell.
+/// Finds the socket of this abstract name in the network namespace, by unix_diag. nullopt: there is
+/// no such socket, or the kernel does not say.
 std::optional<AbstractSocket> abstract_socket(std::string_view name);
 
 }  // namespace ddprun::agent

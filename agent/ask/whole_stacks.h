@@ -6,8 +6,8 @@
 
 namespace ddprun::agent {
 
-/// The stacks of the whole job. Which ranks a node has is the master's word; why a node has not
-/// answered is a note. Pure.
+/// The stacks of the whole job. The master says which ranks a node has. If a node has not answered,
+/// a note says why. Pure.
 Stacks whole_stacks(const ask::NodeAnswers& answers);
 
 }  // namespace ddprun::agent

@@ -9,7 +9,7 @@
 namespace ddprun::agent::ask {
 namespace {
 
-/// On one line that may be written to a terminal.
+/// `text` as one line that is safe to write to a terminal.
 std::string line_of_text(const std::string& text) {
   std::string line = printable(text);
   std::ranges::replace_if(line, [](char c) { return c == '\n' || c == '\t'; }, ' ');

@@ -18,12 +18,12 @@ struct NodeAnswer {
 
 /// The answers of a job's nodes.
 struct NodeAnswers {
-  std::vector<NodeAnswer> nodes;  ///< none: the master did not say which there are
+  std::vector<NodeAnswer> nodes;  ///< empty: the master did not list them
   std::string waiting;            ///< what the job waits for; may be empty
 };
 
-/// The status of the whole job: `own`, of the node that was asked, with all nodes. Where a node is
-/// and which ranks it has is the master's word, the rest its own. Pure.
+/// The status of the whole job: `own`, of the asked node, with all nodes. The master says where a
+/// node is and which ranks it has; the node says the rest. Pure.
 JobStatus whole_status(JobStatus own, const NodeAnswers& answers);
 
 }  // namespace ddprun::agent::ask
