@@ -15,7 +15,7 @@ namespace {
 /// How long a worker may print its stacks.
 constexpr std::chrono::seconds kPrintingLimit{1};
 
-/// The memory of a worker that prints its stacks is not worth a core.
+/// A worker that prints its stacks needs no core dump.
 void forbid_core(pid_t pid) {
   rlimit core{};
   if (prlimit(pid, RLIMIT_CORE, nullptr, &core) != 0) return;
@@ -23,7 +23,7 @@ void forbid_core(pid_t pid) {
   prlimit(pid, RLIMIT_CORE, &core, nullptr);
 }
 
-/// Sends SIGABRT to those that print their stacks at it.
+/// Sends SIGABRT to the workers that print their stacks at it, and returns these.
 std::vector<pid_t> abort_those_that_print(const std::vector<pid_t>& workers) {
   std::ranges::for_each(workers, forbid_core);
   return launcher::send_notice(workers, SIGABRT);
@@ -34,7 +34,7 @@ std::vector<pid_t> abort_those_that_print(const std::vector<pid_t>& workers) {
 bool AbortStacks::begin(const std::vector<pid_t>& running, std::function<void()> done) {
   cancel();
   for (const pid_t pid : running) {
-    if (std::ranges::count(unread_, pid) > 0) printing_.insert(pid);  // some end before it is known
+    if (std::ranges::count(unread_, pid) > 0) printing_.insert(pid);  // unread_ may have ended ones
   }
   if (printing_.empty()) return false;
   done_ = std::move(done);

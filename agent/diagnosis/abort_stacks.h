@@ -14,8 +14,8 @@
 
 namespace ddprun::agent {
 
-/// Makes the workers of a round that hangs print the stacks that could not be read: those that
-/// catch SIGABRT do at it, as Python with PYTHONFAULTHANDLER.
+/// Makes workers that hang print the stacks that could not be read: sends SIGABRT to those that
+/// catch it, such as Python with PYTHONFAULTHANDLER.
 ///
 /// Thread: the executor's.
 class AbortStacks {
@@ -25,17 +25,17 @@ class AbortStacks {
   /// The processes whose stacks could not be read when they hung.
   void set_unread(std::vector<pid_t> unread) { unread_ = std::move(unread); }
 
-  /// Signals those of `running`. `done` follows, once, when those that print have ended, and after
-  /// a second in any case. False: there is none, and nothing follows.
+  /// Signals the unread ones of `running`. Calls `done` once: when those that print have ended, or
+  /// after a second. Returns false if no unread one runs; then `done` is not called.
   bool begin(const std::vector<pid_t>& running, std::function<void()> done);
 
-  /// Nothing follows any more: the workers are to end now.
+  /// Forgets `done`: the workers are to end now.
   void cancel();
 
-  /// Whether this one has got SIGABRT, or may get it now.
+  /// Whether this process has got SIGABRT, or may get it now.
   bool is_printing(pid_t pid) const { return printing_.contains(pid); }
 
-  /// This process has ended; `done` may be called from within.
+  /// Handles the end of this process; may call `done`.
   void ended(pid_t pid);
 
  private:

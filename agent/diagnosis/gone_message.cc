@@ -14,7 +14,7 @@ using launcher::FinalMessage;
 using rendezvous::SecureChannel;
 using rendezvous::Security;
 
-/// The subject is the session, and with a secret this and the key's bytes and name.
+/// Ends the session in the subject. If the job has a secret, the key's bytes and name follow.
 constexpr char kEnd = '\n';
 constexpr std::size_t kKeySize = 32;
 

@@ -7,7 +7,7 @@
 
 namespace ddprun::agent {
 
-/// Called once: with the answer, or when the limit is over.
+/// Calls `done` once: with the answer, or when the limit is over.
 void GpuWatch::look(Done done) {
   if (devices_.empty() || is_stuck_) return done({});
   auto limit = std::make_shared<boost::asio::steady_timer>(executor_, limit_);

@@ -15,9 +15,9 @@
 
 namespace ddprun::agent {
 
-/// Looks at this node's GPUs, on a thread and only when asked.
+/// Reads the use of this node's GPUs, on a thread and only when asked.
 ///
-/// Destroying it drops what is still to come. Thread: the executor's.
+/// Destroying it drops the pending answers. Thread: the executor's.
 class GpuWatch {
  public:
   using Uses = std::map<std::string, launcher::GpuUse>;  ///< by name, as in CUDA_VISIBLE_DEVICES
@@ -28,8 +28,9 @@ class GpuWatch {
            std::chrono::milliseconds limit = std::chrono::seconds(1))
       : executor_(executor), jobs_(executor), devices_(std::move(devices)), limit_(limit) {}
 
-  /// Calls `done` with what the driver says: at once without GPUs, and with nothing if it does not
-  /// answer within the limit. Until it does, later calls get nothing at once.
+  /// Calls `done` with the driver's answer. Without GPUs it is empty, at once. If the driver does
+  /// not answer within the limit, it is empty, too; until the driver does, later calls get that at
+  /// once.
   void look(Done done);
 
  private:
@@ -41,8 +42,8 @@ class GpuWatch {
   const std::chrono::milliseconds limit_;
   std::shared_ptr<launcher::GpuReader> reader_ = std::make_shared<launcher::GpuReader>();
   bool reading_ = false;
-  bool is_stuck_ = false;      ///< it is overdue
-  std::vector<Done> waiting_;  ///< for the look that is under way
+  bool is_stuck_ = false;      ///< the driver's answer is overdue
+  std::vector<Done> waiting_;  ///< for that answer
   std::shared_ptr<char> alive_ = std::make_shared<char>();
 };
 

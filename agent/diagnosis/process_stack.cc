@@ -34,7 +34,7 @@ StackJson json_of(const launcher::GpuWait& wait) {
           {"top", wait.top},         {"begin", wait.begin},   {"blocks", wait.blocks}};
 }
 
-/// `type` of StackJson; `otherwise` if the member is missing or of another type.
+/// A member of `json`; `otherwise` if it is missing or of another type.
 template <class T>
 T value_in(const StackJson& json, const char* name, T otherwise) {
   const auto found = json.find(name);
@@ -59,7 +59,7 @@ launcher::ProcessSample sample_in(const StackJson& json) {
   return sample;
 }
 
-/// The texts and numbers of each frame, in the order of its members.
+/// Makes a frame of each object in the list `name`.
 template <class Frame, class Make>
 std::vector<Frame> frames_in(const StackJson& json, const char* name, Make make) {
   std::vector<Frame> frames;
@@ -103,7 +103,7 @@ std::string text_line(const StackJson& json) {
   return json.dump(-1, ' ', false, StackJson::error_handler_t::replace) + "\n";
 }
 
-/// "waiting (futex)"; the kernel's own function where that says more.
+/// "waiting (futex)"; with the kernel's own function if that says more.
 std::string state_text(const ProcessStack& stack) {
   const launcher::ProcessSample& sample = stack.sample;
   const std::string call = sample.call.empty() ? "" : " (" + sample.call + ")";

@@ -32,22 +32,22 @@ struct ProcessStacks {
   std::vector<std::string> notes;
 };
 
-/// Whether it says where the program is, and not only where its interpreter is.
+/// Whether it shows where the program is, and not only where its interpreter is.
 bool shows_program(const ProcessStack& stack);
 
 /// The driver's function in which the main thread waits for its GPU: "cudaStreamSynchronize", or
 /// "its driver" if it has no name; empty: it does not.
 std::string gpu_call(const ProcessStack& stack);
 
-/// With its newline.
+/// The line, with its newline.
 std::string line_of(int pid, const ProcessStack& stack);
 std::string line_of_note(const std::string& note);
 
-/// Reads lines. Of two about one process the later holds; what is no whole line is left out.
+/// Reads lines. A later line about a process replaces an earlier one. Ignores incomplete lines.
 ProcessStacks read_stack_lines(std::string_view lines);
 
-/// Python's frames, then the native ones that the innermost of them called, and what the kernel
-/// says. Without Python's: those above the interpreter, if there is one.
+/// Python's frames, then the native frames that the interpreter called (without an interpreter: all
+/// of them), and the state that the kernel reports.
 RankStack rank_stack(int rank, const ProcessStack& stack);
 
 }  // namespace ddprun::agent

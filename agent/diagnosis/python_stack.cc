@@ -48,13 +48,13 @@ bool has_part(std::string_view text, std::string_view part) {
   return text.find(part) != text.npos;
 }
 
-/// Not of the program itself.
+/// Whether the frame is not of the program itself.
 bool is_library(const PythonFrame& frame) {
   return has_part(frame.file, "/lib/python") || has_part(frame.file, "-packages/") ||
          frame.file.starts_with('<');
 }
 
-/// A wrapper has no name that a user knows.
+/// Whether it is a collective of PyTorch, under the name that users know: no wrapper of it.
 bool is_collective(const PythonFrame& frame) {
   return has_part(frame.file, "torch/distributed/") &&
          !has_part(frame.file, "torch/distributed/checkpoint") &&
@@ -62,7 +62,7 @@ bool is_collective(const PythonFrame& frame) {
          !has_part(frame.function, "<locals>");
 }
 
-/// Of a line such as `  File "/home/me/train.py", line 88, in train`.
+/// The frame in a line such as `  File "/home/me/train.py", line 88, in train`.
 std::optional<PythonFrame> frame_in(const std::string& line) {
   constexpr std::string_view kFile = "  File \"", kNumber = "\", line ", kFunction = ", in ";
   const size_t file = line.find(kFile);
@@ -106,11 +106,11 @@ StackPlace stack_place(const PythonStack& stack) {
   const auto own = std::ranges::find_if_not(stack, is_library);
   const PythonFrame& line = own == stack.end() ? stack.front() : *own;
   const std::string where = " (" + base_name(line.file) + ":" + std::to_string(line.line) + ")";
-  // The outermost of them is the one that the program called.
+  // The program called the outermost collective.
   const auto called = std::find_if(std::make_reverse_iterator(own), stack.rend(), is_collective);
   if (called != stack.rend())
     return {StackPlace::Kind::collective, "in " + called->function + where};
-  // The program's own function of that name is not told from the library's, and may wait as well.
+  // The program's own backward() looks like the library's, and may wait as well.
   const auto after_own = own == stack.end() ? own : std::next(own);
   const bool is_backward = std::any_of(stack.begin(), after_own, [](const PythonFrame& frame) {
     return frame.function == "backward" || has_part(frame.file, "torch/distributed/");

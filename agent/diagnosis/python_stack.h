@@ -23,8 +23,8 @@ using PythonStack = std::vector<PythonFrame>;
 /// The main thread's stack in the dump of process `pid`; empty: there is none, or another text.
 PythonStack parse_py_spy(std::string_view json, int pid);
 
-/// Where the last exception in `text` came from, as Python prints its traceback, behind PyTorch's
-/// "[rank3]: " or not; `text` may begin in the middle. Empty: there is none.
+/// The last traceback of Python in `text`, which may begin in the middle of it. Each line may begin
+/// with PyTorch's "[rank3]: ". Empty: there is none.
 PythonStack parse_traceback(const std::string& text);
 
 /// The place where a stack is.
@@ -35,8 +35,8 @@ struct StackPlace {
   std::string text;  ///< "in all_reduce (train.py:88)": the program's own line, without its folder
 };
 
-/// Where a stack that is not empty is: in a collective of PyTorch; in what may wait in one, as
-/// backward() does; or in neither as far as it goes, although calls such as item() are not in it.
+/// Where a non-empty stack is: in a collective of PyTorch; in a call that may wait in one, such as
+/// backward(); or in neither. Calls such as item(), which Python's stack does not show, may wait.
 StackPlace stack_place(const PythonStack& stack);
 
 }  // namespace ddprun::agent

@@ -40,7 +40,7 @@ constexpr const char* kLastLine = "{}\n";
 constexpr size_t kMostHelperBytes = 64 * 1024 * 1024;
 constexpr int kMostAncestors = 64;
 constexpr size_t kDumpsAtOnce = 16;  // processes of py-spy
-/// Of kStacksLimit: what is left is for its start, and for what it has written.
+/// A part of kStacksLimit: the rest is for the helper's start and its output.
 constexpr std::chrono::milliseconds kHelperLimit{4'000};
 /// After SIGKILL.
 constexpr std::chrono::milliseconds kTimeToEnd{300};
@@ -55,7 +55,7 @@ std::string_view mode_of(const StackRequest& request) {
 
 launcher::Command helper_command(const StackRequest& request, const Fd& nothing) {
   launcher::Command command;
-  command.program = "/proc/self/exe";  // also if the file was replaced meanwhile
+  command.program = "/proc/self/exe";  // this program, even if its file was replaced
   command.arguments = {launcher::kStackReader, std::string(kHelperFlag),
                        std::string(mode_of(request)), request.program};
   for (const pid_t pid : request.pids) command.arguments.push_back(std::to_string(pid));
@@ -82,8 +82,8 @@ std::string read_all(const Fd& pipe, HelperClock::time_point deadline) {
   return text;
 }
 
-/// By its pidfd, as the loop's thread may have reaped it already. One that a disk holds up is left
-/// to that thread, unless it may still use our memory, as it has not even begun.
+/// Kills the helper by its pidfd: the loop's thread may have reaped it already. If a disk delays
+/// its end, that thread reaps it. But a helper that has not begun may still use our memory.
 void end_helper(const launcher::Child& child, bool has_begun) {
   syscall(SYS_pidfd_send_signal, child.pidfd.get(), SIGKILL, nullptr, 0);
   pollfd ended = {child.pidfd.get(), POLLIN, 0};
@@ -109,8 +109,8 @@ std::optional<StackRequest> request_of(std::span<const std::string> arguments) {
   return request;
 }
 
-/// Whether it is a worker of the agent whose helper this is, or one of its processes: its number
-/// may be another's by now.
+/// Whether it is a worker of this helper's agent, or a worker's process: another process may have
+/// got its number since.
 bool is_of_worker(pid_t pid) {
   const pid_t agent = getppid();
   for (int i = 0; i < kMostAncestors && pid > 1; ++i) {
@@ -124,7 +124,7 @@ void block_child_signal() {
   sigset_t child;
   sigemptyset(&child);
   sigaddset(&child, SIGCHLD);
-  sigprocmask(SIG_BLOCK, &child, nullptr);  // as StoppedThread wants it
+  sigprocmask(SIG_BLOCK, &child, nullptr);  // StoppedThread needs this
 }
 
 class Helper {
@@ -133,7 +133,7 @@ class Helper {
     std::erase_if(request_.pids, [](pid_t pid) { return !is_of_worker(pid); });
   }
 
-  /// The cheapest comes first, so that it is reported even if the rest is cut off.
+  /// Reads the cheapest facts first: they are reported even if the time does not suffice.
   int run() {
     block_child_signal();
     if (request_.waits == StackRequest::Waits::none) {
@@ -164,7 +164,7 @@ class Helper {
   }
 
   void find_waits(const std::vector<pid_t>& pids) {
-    // Of stacks only whether the main thread waits is told.
+    // With stacks, only the main thread's wait is reported.
     const bool main_only = request_.waits != StackRequest::Waits::of_all_threads;
     launcher::find_gpu_waits(pids, main_only, [this](pid_t pid, auto waits) {
       ProcessStack& stack = stacks_[pid];
@@ -241,7 +241,7 @@ class Helper {
 
   void read_native(launcher::NativeStacks& library, pid_t pid) {
     const Result<std::vector<launcher::NativeCall>> calls = library.read(pid);
-    if (!calls) return;  // it has ended, or is in uninterruptible sleep: its state tells
+    if (!calls) return;  // it has ended, or is in uninterruptible sleep: its state says so
     for (const launcher::NativeCall& call : *calls) {
       stacks_[pid].native.push_back(call);
     }
@@ -279,7 +279,7 @@ ProcessStacks read_stacks(const StackRequest& request) {
 }
 
 bool is_stack_helper(std::span<const std::string> arguments) {
-  return arguments.size() >= 3 && arguments.front() == kHelperFlag;  // perhaps no worker runs
+  return arguments.size() >= 3 && arguments.front() == kHelperFlag;  // there may be no pids
 }
 
 int run_stack_helper(std::span<const std::string> arguments) {

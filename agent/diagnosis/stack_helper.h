@@ -11,18 +11,18 @@
 
 namespace ddprun::agent {
 
-/// The helper's time limit; stacks that it has read until then are reported.
+/// The helper's time limit; the stacks that it has read until then are reported.
 inline constexpr std::chrono::milliseconds kStacksLimit{4'500};
 
-/// Reading stacks is work for a process of its own: it may take seconds, a debugger's calls belong
-/// to one thread, and a parent that traced its children would mix up their stops and their ends.
-/// That process is this program again, as a child of the agent, which kills it when it takes too
-/// long. Nothing that it does outlives it.
+/// What the helper, a process of its own, is to read. Reading stacks may take seconds, a debugger's
+/// calls belong to one thread, and a parent that traced its children would mix up their stops and
+/// their ends. The helper is this program again, as a child of the agent. The agent kills it if it
+/// takes too long, and nothing that it does outlives it.
 struct StackRequest {
   std::vector<pid_t> pids;
-  std::string program;  ///< py-spy is looked for beside it, and in PATH
-  bool native = false;  ///< calls of C and C++ also where there are Python's
-  /// Instead of stacks, which threads wait for a GPU; also of processes that workers have started.
+  std::string program;  ///< the helper looks for py-spy beside it, and in PATH
+  bool native = false;  ///< calls of C and C++ even if there are Python's
+  /// Unless none: the threads that wait for a GPU instead of stacks, also of workers' processes.
   enum class Waits { none, of_main_threads, of_all_threads } waits = Waits::none;
   std::chrono::milliseconds limit = kStacksLimit;
 };

@@ -14,7 +14,7 @@ void append_ranks(std::vector<int>& ranks, const std::vector<int>& more) {
   ranks.insert(ranks.end(), more.begin(), more.end());
 }
 
-/// The innermost two thirds tell more than the rest.
+/// Keeps more of the inner frames: they say more.
 std::vector<std::string> without_middle(const std::vector<std::string>& frames, size_t most) {
   if (frames.size() <= most) return frames;
   const auto outer = static_cast<std::ptrdiff_t>(most / 3);

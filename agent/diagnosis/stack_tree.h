@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
-// The stacks of many ranks as one tree: ranks that went the same way share its beginning. Pure.
+// The stacks of many ranks as one tree: ranks with the same outer frames share these. Pure.
 
 namespace ddprun::agent {
 
@@ -22,19 +22,19 @@ struct RankStack {
 struct StackNode {
   std::string at;          ///< the frame, or the state in brackets, which ends each stack
   std::vector<int> ranks;  ///< in no order
-  double seconds = 0;      ///< at the end of a stack: for which each rank has not run at least
+  double seconds = 0;      ///< at the end of a stack: no rank has run for at least so long
   std::vector<StackNode> in = {};
-  std::unordered_map<std::string, size_t> places = {};  ///< in a StackTree: those of `in`, by `at`
+  std::unordered_map<std::string, size_t> places = {};  ///< in a StackTree: index in `in`, by `at`
 };
 
-/// Bounded: a frame is cut to kLongestFrame bytes, and what exceeds kMostNodes is one node "..." in
-/// its place.
+/// Bounded: cuts a frame to kLongestFrame bytes. From kMostNodes on, all new calls from a node are
+/// one node "...".
 class StackTree {
  public:
   static constexpr size_t kLongestFrame = 160;
   static constexpr size_t kMostNodes = 20'000;
 
-  /// Of `stack` at most `most_frames` frames: of a deeper one the middle is left out.
+  /// Adds `stack`. If it has more than `most_frames` frames, leaves out the middle.
   void add(const RankStack& stack, size_t most_frames = 64);
 
   /// Adds a tree, of other ranks, at the root.

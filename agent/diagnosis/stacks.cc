@@ -23,7 +23,7 @@ constexpr size_t kMostHosts = 65'536;
 constexpr int kRankLimit = 1 << 24;
 constexpr size_t kMostRanksRead = 4'000'000;  // in all nodes of a tree
 
-/// The ranks that a node may speak of.
+/// The ranks about which a node may report.
 struct Range {
   int first = 0;
   int end = kRankLimit;
@@ -58,15 +58,15 @@ TreeJson json_of(const StackNode& node) {
   return json;
 }
 
-/// Parses the text of another process. A list of ranks that is wrong ends where it is.
+/// Parses the text of another process. An invalid list of ranks ends at its first error.
 class Reader {
  public:
   explicit Reader(Range range) : range_(range) {}
 
-  /// Those of "0-6,9" that are in the range.
+  /// The ranks of a list such as "0-6,9" that are in the range.
   std::vector<int> ranks(std::string_view text) {
     std::vector<int> ranks;
-    int next = 0;  // they ascend, so that a short text is not a list without end
+    int next = 0;  // the ranks must ascend: so a short text is no endless list
     for (Range run; take_run(text, run) && run.first >= next; next = run.end) {
       for (int rank = std::max(run.first, range_.first); rank < std::min(run.end, range_.end);
            ++rank) {
@@ -97,7 +97,7 @@ class Reader {
   }
 
  private:
-  /// Takes "3" or "3-7", and the comma after it, off `text`. False: it is neither.
+  /// Takes "3" or "3-7", and the comma after it, off `text`. Returns false if it is neither.
   static bool take_run(std::string_view& text, Range& run) {
     const size_t size = std::min(text.find(','), text.size());
     const std::string_view word = text.substr(0, size);
@@ -134,7 +134,7 @@ void add_note(Stacks& stacks, const std::string& note) {
   ++stacks.more_notes;
 }
 
-/// How many a node says that there are: a number that can be true.
+/// A count that a node reports, limited to a plausible number.
 size_t count_value(const TreeJson& json) {
   if (!json.is_number()) return 0;
   return static_cast<size_t>(std::clamp(json.get<double>(), 0.0, 1e6));

@@ -19,7 +19,7 @@ struct Detail {
   size_t groups;  // at one place
 };
 
-/// From all that a screen may have to what still tells something.
+/// From the most that a screen can show to the least that is still useful.
 constexpr Detail kDetails[] = {{40, 12}, {24, 8}, {16, 8}, {12, 8}, {8, 6},
                                {6, 6},   {5, 4},  {4, 4},  {3, 4},  {2, 4}};
 
@@ -42,7 +42,7 @@ class Page {
   }
 
  private:
-  /// The calls that all ranks of `node` have made, down to where they part.
+  /// Adds the calls that all ranks of `node` have made, then the groups into which they part.
   void add_below(const StackNode& node, const std::string& indent) {
     Lines chain;
     const StackNode* at = &node;
@@ -69,7 +69,7 @@ class Page {
     }
   }
 
-  /// The largest ones, and the smallest, which may be those to look for.
+  /// Adds the largest groups, and the smallest: these may have caused a hang.
   void add_groups(const std::vector<const StackNode*>& groups, const std::string& indent) {
     const size_t half = detail_.groups / 2;
     const size_t left_out = groups.size() > detail_.groups + 1 ? groups.size() - 2 * half : 0;
@@ -103,7 +103,7 @@ class Page {
   Lines lines_;
 };
 
-/// With as much detail as fits.
+/// Shows as much detail as fits.
 Lines fitting_lines(const Stacks& stacks, size_t most_lines) {
   Lines lines;
   for (const Detail& detail : kDetails) {

@@ -12,9 +12,9 @@ namespace {
 
 using Kind = rendezvous::WorkerPlace::Kind;
 
-constexpr double kBusy = 0.75;  // a process that has just woken up to fail does not get there
+constexpr double kBusy = 0.75;  // a process that has just woken up to fail has less
 
-/// In which no collective waits, as no message ends them.
+/// No collective waits in these calls: no message ends them.
 constexpr std::array<std::string_view, 7> kSleeps = {
     "nanosleep", "clock_nanosleep", "pause", "sigsuspend", "sigtimedwait", "fsync", "fdatasync"};
 
@@ -57,7 +57,7 @@ void add_stack(rendezvous::WorkerPlace& place, const StackPlace& at) {
   place.what = at.text + ", " + place.what;
 }
 
-/// It is busy only with that. Which collective the GPU is in is in no stack.
+/// A worker that looks busy only polls its GPU. No stack shows the GPU's collective.
 rendezvous::WorkerPlace waiting_for_gpu(rendezvous::WorkerPlace place, const std::string& call,
                                         const PythonStack& stack) {
   if (place.kind == Kind::collective) return place;
@@ -94,8 +94,8 @@ rendezvous::WorkerPlace place_with_stack(int rank, const ProcessStack& stack,
   return place;
 }
 
-/// A worker may run for the last time a little after the beginning of a hang, which may be shorter
-/// than what else counts as long: half of it is enough.
+/// Half of `quiet` is enough: a worker may run for the last time a little after the hang begins,
+/// and the hang may be shorter than kStandsStill.
 std::chrono::milliseconds still_in_hang(std::chrono::duration<double> quiet) {
   const auto half = std::chrono::duration_cast<std::chrono::milliseconds>(quiet / 2);
   return std::min(half, kStandsStill);

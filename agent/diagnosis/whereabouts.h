@@ -10,12 +10,12 @@
 #include "launcher/process/worker_calls.h"
 #include "rendezvous/node.h"
 
-// From what the kernel says of workers to what that means for a job in which ranks wait for each
+// Turns the kernel's facts about workers into their meaning for a job in which ranks wait for each
 // other. Pure.
 
 namespace ddprun::agent {
 
-/// One that has not run for so long was there before others failed, and does not only take a nap.
+/// A worker that has not run for so long stood still before others failed, and not just for a nap.
 inline constexpr std::chrono::milliseconds kStandsStill{5'000};
 
 /// Where the worker with this global rank is; `stack` may be empty: unknown. It stands still if it
@@ -24,28 +24,28 @@ rendezvous::WorkerPlace place_of(int rank, const launcher::ProcessSample& sample
                                  const PythonStack& stack = {},
                                  std::chrono::milliseconds still = kStandsStill);
 
-/// The same with all that is known of its stack: a program without Python shows its own innermost
+/// The same with the whole stack: for a program without Python, the place names the innermost own
 /// function that has a line.
 rendezvous::WorkerPlace place_with_stack(int rank, const ProcessStack& stack,
                                          std::chrono::milliseconds still = kStandsStill);
 
-/// How long a worker has to have stood still in a hang in which none has made progress for `quiet`.
+/// How long a worker must have stood still in a hang, if no worker has made progress for `quiet`.
 std::chrono::milliseconds still_in_hang(std::chrono::duration<double> quiet);
 
-/// `place` of a worker that makes collective calls by `ddp`: in a call it waits for others,
-/// whatever it does meanwhile.
+/// Adds the worker's collective calls by `ddp` to its place. Inside a call it waits for others,
+/// whatever the kernel says.
 rendezvous::WorkerPlace with_calls(rendezvous::WorkerPlace place,
                                    const std::vector<launcher::WorkerCall>& calls);
 
-/// Adds where the worker with this global rank is in its groups, to the ranks that are there.
+/// Adds the calls of the worker with this global rank. Ranks at the same call share an entry.
 void add_calls(std::vector<rendezvous::CallPlace>& all, int rank,
                const std::vector<launcher::WorkerCall>& calls);
 
-/// `places` with one for all ranks that do the same.
+/// Merges the places of ranks that do the same.
 std::vector<rendezvous::WorkerPlace> grouped(const std::vector<rendezvous::WorkerPlace>& places);
 
-/// Adds to `places` where workers say that they waited until they failed, all in collectives,
-/// unless more than that they waited had been seen of them.
+/// Adds the places, all collectives, where workers say that they waited until they failed. A place
+/// seen before stays if it says more than that the worker waited.
 void add_told(std::vector<rendezvous::WorkerPlace>& places,
               const std::vector<rendezvous::WorkerPlace>& told);
 
