@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kMostBytes = 200;
 
-/// Without the words that ddprun put before those of the user: "python3 -u".
+/// The command without the words that ddprun put before the user's: "python3 -u".
 std::span<const std::string> words_of(const JobSpec& job) {
   const std::size_t own = std::min(job.own_arguments, job.command.size());
   return std::span(job.command).subspan(own == 0 ? 0 : own - 1);
@@ -22,7 +22,7 @@ std::string one_line(std::string text) {
   return printable(cut(std::move(text), kMostBytes));
 }
 
-/// FNV-1a, which is the same in every build.
+/// FNV-1a: the same in every build.
 std::uint64_t add(std::uint64_t hash, std::string_view bytes) {
   for (const char byte : bytes) {
     hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3ULL;

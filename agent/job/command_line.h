@@ -13,10 +13,10 @@ namespace ddprun::agent {
 /// The name by which a user knows the job: its --rdzv_id, or without one its program, "train.py".
 std::string job_name(const JobSpec& job);
 
-/// For people: its words with a space between them, cut and printable.
+/// The command for messages: its words with a space between them, cut and printable.
 std::string command_text(const JobSpec& job);
 
-/// The same number for the same words, below 2^53.
+/// A hash of its words, below 2^53.
 std::uint64_t command_hash(const JobSpec& job);
 
 }  // namespace ddprun::agent

@@ -44,14 +44,14 @@ std::string lower(std::string_view text) {
   return result;
 }
 
-/// Those of them that a peer's end leaves, and what ddp says of it. A pipe is seldom to a peer.
+/// The words about a peer's end, with those of ddp. They lack pipes, which seldom lead to a peer.
 constexpr std::string_view kLostPeerWords[] = {
     "lost rank",       "connection reset",  "connection closed",     "connection was closed",
     "socket closed",   "closed by peer",    "remote process exited", "reset by peer",
     "ncclremoteerror", "leaving the group",
 };
 
-/// PyTorch's watchdog of NCCL ends a process for an error of its own on the GPU, too.
+/// PyTorch's watchdog of NCCL also ends a process after an error on the process's own GPU.
 constexpr std::string_view kOfGpu = "watchdog thread terminated with exception: cuda error";
 
 bool has_any(std::string_view text, std::span<const std::string_view> words) {
@@ -69,10 +69,10 @@ std::string_view last_lines(std::string_view text) {
   return begin == text.npos ? text : text.substr(begin);
 }
 
-/// Why the process ended, in its own words; empty: a signal ended it that it does not speak of.
+/// Why the process ended, in its own words; empty: a signal ended it, and no words explain that.
 std::string last_words(const rendezvous::Failure& failure) {
   const int signal = exit_status(failure).signal();
-  // A library ends a process whose wait failed by abort(), and writes a stack after its reason.
+  // If a wait fails, a library calls abort(), and writes a stack after the reason.
   if (signal == SIGABRT) return failure.stderr_tail + failure.exception;
   if (!failure.exception.empty()) return failure.exception;
   return signal != 0 ? "" : std::string(last_lines(failure.stderr_tail));

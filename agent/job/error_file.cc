@@ -44,7 +44,7 @@ std::string end_of(std::string_view traceback) {
   return tail.text();
 }
 
-/// As in Python's subprocess: a signal is negative.
+/// The exit code as in Python's subprocess: a signal is negative.
 int error_code(const rendezvous::Failure& failure) {
   const launcher::ExitStatus status = exit_status(failure);
   return status.signal() != 0 ? -status.signal() : status.code();
@@ -124,7 +124,7 @@ Result<> write_error_file(const std::string& path, std::string_view bytes) {
     return Error{Errc::system, path + " is not a regular file"};
   }
   const std::string whole = path + "." + std::to_string(getpid()) + ".tmp";
-  unlink(whole.c_str());  // its name can be guessed: whatever another user put there is not ours
+  unlink(whole.c_str());  // another user can guess the name, and may have put something there
   Result<> written = write_all(whole, bytes);
   if (written && std::rename(whole.c_str(), path.c_str()) != 0) {
     written = os_error("cannot create " + path, errno);

@@ -22,9 +22,9 @@
 
 namespace ddprun::agent {
 
-/// A longer file is not read, in bytes.
+/// The most bytes of an error file: a longer one is not read.
 inline constexpr std::size_t kMaxErrorFile = 1024 * 1024;
-/// A longer message of an exception is cut, in bytes.
+/// The most bytes of an exception's message: a longer one is cut.
 inline constexpr std::size_t kMaxExceptionMessage = 1024;
 
 /// The exception that ended a worker.
@@ -33,21 +33,21 @@ struct WorkerException {
   std::string traceback;  ///< its end, as long as a StderrTail; may be empty
 };
 
-/// The exception in an error file of these bytes; nullopt: they are not one. Pure.
+/// The exception in an error file of these bytes; nullopt: they are no error file. Pure.
 std::optional<WorkerException> parse_error_file(std::string_view bytes);
 
 /// The bytes of the error file at `path`; empty if it is not a regular file, cannot be read, or is
 /// longer than kMaxErrorFile.
 std::string read_error_file(const std::string& path);
 
-/// The same, if it was written before `when`, of CLOCK_REALTIME_COARSE, by which the kernel dates
-/// files; else empty.
+/// The same if the file was written before `when`; else empty. `when` is of CLOCK_REALTIME_COARSE:
+/// the kernel dates files by this clock.
 std::string read_error_file_of_before(const std::string& path, const std::timespec& when);
 
-/// The bytes of ddprun's own error file, for the program that started it: `worker_file`, which the
-/// first worker that failed wrote, with its exit code added as torchrun does (minus the signal's
-/// number if one killed it). `worker_file` is empty for a worker of another node: the file is then
-/// made of `failure` and dated `now`, in Unix seconds. Empty: that worker reported no exception.
+/// The bytes of ddprun's own error file, for the program that started ddprun: `worker_file` of the
+/// worker that failed first, with that worker's exit code, as torchrun adds it (minus the signal's
+/// number if one killed it). If `worker_file` is empty, as for a worker of another node, the file
+/// is made of `failure` and dated `now`, in Unix seconds. Empty: that worker reported no exception.
 /// Pure.
 std::string error_file_for_caller(const rendezvous::Failure& failure, std::string_view worker_file,
                                   std::time_t now);
@@ -56,7 +56,7 @@ std::string error_file_for_caller(const rendezvous::Failure& failure, std::strin
 /// regular file. Errors: system.
 Result<> write_error_file(const std::string& path, std::string_view bytes);
 
-/// Writes error_file_for_caller, of now, to `path`, unless it is empty. Errors: as
+/// Writes the present error_file_for_caller to `path`, unless it is empty. Errors: as
 /// write_error_file.
 Result<> write_error_file_for_caller(const std::string& path, const rendezvous::Failure& failure,
                                      std::string_view worker_file);

@@ -19,7 +19,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;  // fields in the order they are written here
 
-/// The most bytes that wait for a disk that stalls: some thousand events.
+/// The most bytes that wait for a stalled disk: some thousand events.
 constexpr std::size_t kMaxPending = 1024 * 1024;
 
 std::int64_t nanoseconds(clockid_t clock) {
@@ -78,8 +78,7 @@ Result<Events> Events::open(const std::string& path) {
   Events events;
   if (path.empty()) return events;
   events.path_ = path;
-  // O_NONBLOCK is for named pipes: without a reader, open would block, and with a slow one, each
-  // write would block the job.
+  // O_NONBLOCK is for named pipes: open would block without a reader, and write with a slow one.
   constexpr int kFlags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
   Fd file(::open(path.c_str(), kFlags, 0666));
   if (!file) {

@@ -21,8 +21,8 @@ namespace ddprun::agent {
 /// line. docs/events.md lists every event and field.
 ///
 /// Each line is one write at the end of the file, so lines of several writers are not mixed. A
-/// thread writes them: a disk that stalls holds nothing else up. The first line that is lost is
-/// logged as a warning, at the next event; the job goes on.
+/// thread writes them: a stalled disk delays nothing else. At the event after the first lost line,
+/// a warning is logged; the job continues.
 /// Default constructed, or opened with an empty path: every call does nothing.
 /// Thread: one.
 class Events {
@@ -35,7 +35,7 @@ class Events {
   Events() = default;
 
   void job_started(const JobSpec& job);
-  /// The rendezvous listens at `port`, without workers of its own.
+  /// The rendezvous listens at `port`, in a process without workers.
   void serving(std::uint16_t port);
   void round_ready(const rendezvous::Layout& layout, std::string_view master_addr,
                    std::uint16_t master_port);
@@ -47,7 +47,7 @@ class Events {
   void round_stopping(int round, int signal);
   /// `restarts` includes this one.
   void restart(int round, int restarts, int max_restarts);
-  /// No rank makes progress, or some do again; `report` has lines for people.
+  /// No rank makes progress, or some do again. `report` is text for readers, of several lines.
   void hang(int round, std::string_view report);
   /// ddprun itself received `signal`.
   void signal_received(int signal);
@@ -64,7 +64,7 @@ class Events {
   void append(std::string_view event, const Fields& fields);
   void report_loss();
 
-  std::shared_ptr<File> file_;  // shared with the thread; nullptr: no events are wanted
+  std::shared_ptr<File> file_;  // shared with the thread; nullptr: the user wants no events
   JobThreads thread_;
   std::string path_;
   bool stalled_ = false;  // lines were dropped

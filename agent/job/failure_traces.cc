@@ -18,7 +18,7 @@ namespace {
 /// How long a failure may wait for the files that explain it.
 constexpr std::chrono::seconds kReadingLimit{1};
 
-/// Less than a line: a full disk may have some bytes left.
+/// The free bytes of a disk that counts as full: a full disk may have some left.
 constexpr unsigned long long kNoSpace = 4096;
 
 bool is_disk_full(const std::string& file) {
@@ -28,7 +28,7 @@ bool is_disk_full(const std::string& file) {
   return disk.f_blocks > 0 && blocks * disk.f_frsize < kNoSpace;
 }
 
-/// May block; for any thread.
+/// Reads files, so it may block; for any thread.
 Traces read_traces(const launcher::WorkerEnd& end, const TracePlaces& places,
                    std::timespec stopped) {
   const std::string file = end.stopped ? read_error_file_of_before(places.error_file, stopped)
@@ -39,7 +39,7 @@ Traces read_traces(const launcher::WorkerEnd& end, const TracePlaces& places,
           places.log_folder};
 }
 
-/// Concluded once: by the files, or by the limit.
+/// A pending read(): the files or the limit conclude it, once.
 struct Reading {
   boost::asio::steady_timer limit;
   bool concluded = false;

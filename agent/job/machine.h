@@ -59,7 +59,7 @@ namespace event {
 struct RoundReady {
   rendezvous::Layout layout;
 };
-/// A worker could not even be started; others may run.
+/// A worker could not be started; others may run.
 struct StartFailed {
   Error error;
   int local_rank = 0;
@@ -106,7 +106,7 @@ struct ReportStartFailure {
   int local_rank;
 };
 struct ReportSuccess {};
-/// A second one cuts the grace period short.
+/// A second one shortens the grace period.
 struct StopWorkers {
   int signal;
 };

@@ -48,7 +48,7 @@ int exit_code(const Error& error) {
 rendezvous::Failure start_failure(const Error& error, int rank, const std::string& host) {
   rendezvous::Failure failure;
   failure.rank = rank;
-  failure.wait_status = exit_code(error) << 8;  // as wait(2) has it
+  failure.wait_status = exit_code(error) << 8;  // the form of wait(2)
   failure.host = host;
   failure.cause = error.message;
   return failure;

@@ -30,15 +30,15 @@ using Outcome = std::variant<JobSucceeded, JobFailed, Interrupted, Error>;
 /// The outcome on a node whose master, at `master_addr`, sent `ending`.
 Outcome outcome_of(const rendezvous::Ending& ending, std::string_view master_addr = "");
 
-/// Follows a sentence about what is `missing`: if that is nodes, and the master has an address
-/// that each host takes for its own. Else empty.
+/// A hint after a sentence about what is `missing`, if nodes are, and if every host takes the
+/// master's address for its own. Else empty.
 std::string loopback_hint(std::string_view master_addr, std::string_view missing);
 
 /// ddprun's exit code after `error`: see cli/exit_code.h.
 int exit_code(const Error& error);
 
-/// The failure of a worker that could not be started because of `error`: with the exit code that a
-/// shell has for it.
+/// The failure of a worker that could not be started because of `error`, with the exit code that a
+/// shell would return.
 rendezvous::Failure start_failure(const Error& error, int rank, const std::string& host);
 
 /// How the worker of `failure` ended; the rendezvous transports the bare number.

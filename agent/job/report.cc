@@ -22,7 +22,7 @@ using rendezvous::Failure;
 constexpr size_t kMostLines = 14;     // of a worker's stderr: a screen has 24
 constexpr size_t kMostFrames = 10;    // of these, for a traceback
 constexpr size_t kMostColumns = 240;  // three lines of a terminal
-constexpr size_t kMostWays = 3;       // in which workers fail while they are stopped
+constexpr size_t kMostWays = 3;       // shown of workers that fail while ddprun stops them
 constexpr std::string_view kTraceback = "Traceback (most recent call last):";
 
 /// Untrusted text as one printable line.
@@ -79,7 +79,7 @@ std::vector<std::string_view> frames_of(const Failure& failure) {
   return frames;
 }
 
-/// Drops the rest of a frame of Python's whose place was cut off.
+/// Drops the rest of a Python frame whose place was cut off.
 void drop_cut_frame(std::vector<std::string>& lines) {
   const auto whole = std::ranges::find_if(
       lines, [](const std::string& line) { return line.starts_with("  File \""); });
@@ -121,7 +121,7 @@ std::string how_it_ended(const Failure& failure) {
          duration_text(std::chrono::duration_cast<std::chrono::nanoseconds>(ran));
 }
 
-/// A hang is no rank's failure: what all of them did is in the lines of its cause.
+/// A hang is no rank's failure: the lines of its cause say what all ranks did.
 std::string hang_line(const Failure& failure) {
   const std::vector<std::string_view> lines = lines_of(failure.cause);
   return one_line(lines.empty() ? "" : lines.front()) + " (--hang_timeout)";
@@ -153,8 +153,8 @@ std::vector<int> ranks_of(const std::vector<StoppedWorker>& workers) {
   return ranks;
 }
 
-/// "exit 1: RuntimeError: disk is full", of workers with one status; with the last words of the
-/// first that has some.
+/// "exit 1: RuntimeError: disk is full", for workers with the same status; with the last words of
+/// the first that has any.
 std::string how_they_failed(const std::vector<StoppedWorker>& workers) {
   const std::string how = workers.front().status.text();
   for (const StoppedWorker& worker : workers) {
@@ -166,7 +166,7 @@ std::string how_they_failed(const std::vector<StoppedWorker>& workers) {
   return how;
 }
 
-/// Of a hang: whom the others waited for.
+/// The second line: in a hang's text, it says for whom the others waited.
 std::string line_after_title(std::string_view text) {
   const std::vector<std::string_view> lines = lines_of(text);
   return lines.size() < 2 ? "" : one_line(lines[1]);
@@ -235,7 +235,7 @@ std::string stop_line(std::vector<StoppedWorker> workers, int signal) {
     const launcher::ExitStatus status = worker.status;
     if (status.success()) {
       saved.push_back(worker.rank);
-    } else if (status.code() == 128 + signal) {  // also as a shell passes it on
+    } else if (status.code() == 128 + signal) {  // of the worker, or of a shell around it
       signalled.push_back(worker.rank);
     } else if (status.signal() == SIGKILL) {
       killed.push_back(worker.rank);

@@ -9,27 +9,27 @@
 #include "launcher/process/exit_status.h"
 #include "rendezvous/layout.h"
 
-// The sentences about failures and rounds. Each function gives one message for log::error or
-// log::info, without a final newline. It fits on one screen, however many ranks there are and
-// whatever a worker wrote: untrusted text is cut, and its control characters are escaped. Pure.
+// The sentences about failures and rounds. Each function returns one message for log::error or
+// log::info, without a final newline. It fits on one screen for any number of ranks and any output
+// of workers: untrusted text is cut, and its control characters are escaped. Pure.
 
 namespace ddprun::agent {
 
-/// The job ends: the rank that the failed one waited for, if that is known; the cause, with the
-/// worker's exception and its innermost calls; the end of its stderr without these; the ends of the
-/// other workers; the exit code and why the job is not restarted. The same on every node. One line
-/// where a worker could not be started and there are no others.
+/// The report of a job that ends: the rank for which the failed one waited, if it is known; the
+/// cause, with the worker's exception and its innermost calls; the end of its stderr without these;
+/// the ends of the other workers; the exit code and why the job is not restarted. The same on every
+/// node. One line if a worker could not be started and no others ran.
 std::string failure_report(const rendezvous::Failed& failed);
 
-/// The job goes on: the cause on one line, with the exception or else the last line of the worker's
-/// stderr.
+/// The line about a failure after which the job continues: the cause, with the exception or else
+/// the last line of the worker's stderr.
 std::string failure_line(const rendezvous::Failure& root_cause, int round);
 
-/// Rendezvous' sentence on the ranks that the first one to fail waited for.
+/// The rendezvous' sentence about the ranks for which the first failed rank waited.
 std::string suspect_line(const std::string& suspect);
 
-/// No rank makes progress, or some do again: the master's lines, and what this node's workers said
-/// last of their progress, if they said something.
+/// No rank makes progress, or some do again: the master's lines, and the last heartbeats of this
+/// node's workers, if any.
 std::string stall_report(const std::string& text, const std::string& statuses);
 
 /// The cause for workers that wait for the failed one: "rank 3 on host gpu-07 was killed by
@@ -55,8 +55,8 @@ struct StoppedWorker {
 /// exit 1: RuntimeError: disk is full". Empty if all ended by the signal, or were killed.
 std::string stop_line(std::vector<StoppedWorker> workers, int signal);
 
-/// The line about a signal that is sent only to workers that handle it: "SIGUSR2 to all workers",
-/// "no worker here handles SIGUSR2, so none gets it".
+/// The line about a signal for only the workers that handle it: "SIGUSR2 to all workers", "no
+/// worker here handles SIGUSR2, so none gets it".
 std::string notice_text(int signal, std::size_t signalled, std::size_t workers);
 
 }  // namespace ddprun::agent

@@ -48,7 +48,7 @@ std::string report_hint(const rendezvous::Failure& failure) {
 
 std::string missing_module_text(const rendezvous::Failure& failure, const JobSpec& job) {
   constexpr std::string_view kWords = "ModuleNotFoundError: No module named '";
-  const bool is_python = job.own_arguments > 1;  // its words come before
+  const bool is_python = job.own_arguments > 1;  // ddprun put python's words before the script
   std::string_view last = failure.exception.empty() ? failure.stderr_tail : failure.exception;
   while (last.ends_with('\n')) last.remove_suffix(1);
   last.remove_prefix(last.rfind('\n') + 1);  // npos + 1 is 0

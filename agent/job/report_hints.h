@@ -8,12 +8,12 @@
 
 namespace ddprun::agent {
 
-/// Advice about a failure whose cause ddprun knows from the worker's last words or its end: a
-/// line; empty: nothing. Pure.
+/// A line of advice, if the worker's last words or its end show the cause of the failure; else
+/// empty. Pure.
 std::string report_hint(const rendezvous::Failure& failure);
 
-/// The cause of a failure for want of a Python module: which Python lacks it, of a program that
-/// ddprun runs by Python; empty: it is another failure. Pure.
+/// If ddprun ran the program by Python, and it failed because that Python lacks a module: the
+/// cause, with the Python's path. Else empty. Pure.
 std::string missing_module_text(const rendezvous::Failure& failure, const JobSpec& job);
 
 }  // namespace ddprun::agent
