@@ -64,13 +64,13 @@ void ElectedMaster::step_down(const std::string& reason) {
   stepped_down_();
 }
 
-/// The key goes when the server does not renew leases of nodes any more: a successor counts on it.
+/// Ends the server before the key: a successor expects that nobody else renews leases of nodes.
 void ElectedMaster::resign(std::function<void()> done) {
   end_server();
   candidate_.resign(std::move(done));
 }
 
-/// Later, but before anything that is begun from now on: it may be calling us.
+/// Destroys the server later, as it may be the caller, but before handlers posted from now on.
 void ElectedMaster::end_server() {
   asio::post(executor_, [server = std::shared_ptr<rendezvous::Server>(std::move(server_))] {});
 }

@@ -15,18 +15,18 @@
 
 namespace ddprun::agent {
 
-/// The master of a job that etcd elects, which is in this process while this node is elected. This
-/// node's agent connects to it as those of other nodes do, and has a lease as they have: so when
-/// this node is not the master any more its workers are killed in time.
+/// The master of a job, elected by etcd. It is in this process while this node is elected. This
+/// node's agent connects to it and has a lease, like those of other nodes: so if this node stops
+/// being the master, its workers are killed in time.
 ///
 /// Thread: the executor's.
 class ElectedMaster {
  public:
-  /// `job` must outlive it. `stepped_down` is called when hosted() is not there any more.
+  /// `job` must outlive it. Calls `stepped_down` if hosted() had to end.
   ElectedMaster(const boost::asio::any_io_executor& executor, const JobSpec& job,
                 std::function<void()> stepped_down);
 
-  /// Calls `located` later: with where the master is, which may be this node from now on.
+  /// Calls `located` later, with the address of the master. It may be this node from now on.
   void find(rendezvous::Client::Located located) { candidate_.find(std::move(located)); }
 
   /// The session of this node's agent.
@@ -38,7 +38,7 @@ class ElectedMaster {
   /// Whether the latest master in this process, which may be over, has this name.
   bool has_been(const std::string& name) const { return !name_.empty() && name == name_; }
 
-  /// As Candidate::resign. Nothing is hosted here any more.
+  /// Ends hosted(), and does as Candidate::resign.
   void resign(std::function<void()> done);
 
  private:
@@ -50,7 +50,7 @@ class ElectedMaster {
 
   boost::asio::any_io_executor executor_;
   const JobSpec& job_;
-  const rendezvous::Server::Options options_;  // of this node: those in job_ are the master's later
+  const rendezvous::Server::Options options_;  // this node's own: job_ has the master's later
   std::function<void()> stepped_down_;
   std::string resident_;
   std::unique_ptr<rendezvous::Server> server_;

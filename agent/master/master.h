@@ -24,8 +24,8 @@ bool uses_tunnel(const JobSpec& job);
 /// The endpoint as the user gave it.
 rendezvous::Endpoint master_endpoint(const JobSpec& job);
 
-/// Looks up the addresses of the job's endpoint. A name that does not resolve yet, such as that of
-/// a service whose pods are being started, is looked up again until the join timeout.
+/// Looks up the addresses of the job's endpoint. If a name does not resolve yet, such as that of a
+/// service whose pods are starting, repeats the look-up until the join timeout.
 ///
 /// Thread: the executor's.
 class MasterSearch {
@@ -35,10 +35,10 @@ class MasterSearch {
   /// `job` must outlive it.
   MasterSearch(boost::asio::any_io_executor executor, const JobSpec& job);
 
-  /// Calls `found` once: at once when there is nothing to look up. Errors: timed_out.
+  /// Calls `found` once: at once if there is nothing to look up. Errors: timed_out.
   void start(Found found);
 
-  /// To follow "waiting for".
+  /// The words after "waiting for".
   std::string waiting_for() const;
 
  private:

@@ -19,14 +19,14 @@ namespace asio = boost::asio;
 namespace node_event = rendezvous::node_event;
 
 constexpr int kListenAttempts = 9;
-constexpr std::chrono::milliseconds kPortPause{500};  // between two looks whether a port is free
+constexpr std::chrono::milliseconds kPortPause{500};  // between two attempts to listen
 
 Error port_taken(Error error, const rendezvous::Resolver::Addresses& where) {
   error.message += "; " + rendezvous::port_owner(where) + " has it";
   return error;
 }
 
-/// Empty: only the endpoint itself.
+/// The endpoints of a master with several ports; empty: it has one port.
 std::vector<rendezvous::Endpoint> places_of(const JobSpec& job) {
   std::vector<rendezvous::Endpoint> places;
   if (!job.more_ports.empty()) places.push_back(master_endpoint(job));
@@ -86,9 +86,10 @@ Result<> MasterConnection::open(const rendezvous::Resolver::Addresses& addresses
   return {};
 }
 
-/// Other nodes try the same ports until this job's master answers. To find out who has a port may
-/// take as long as a process table is; only the end is worth that. An earlier process of this job
-/// is not passed by: if it is stuck, its workers may run on, and nothing but its end tells.
+/// Hosts the master at the first free port. Other nodes try the same ports until this job's master
+/// answers. While an earlier process of this job has the mark, no port is tried: if it is stuck,
+/// its workers may run until it ends. Only the last error names the port's owner: that search may
+/// have to read the whole process table.
 Result<> MasterConnection::host_at_first_free(const rendezvous::Resolver::Addresses& where) {
   const auto is_taken = [](const Result<>& hosted) {
     return !hosted && hosted.error().code == Errc::port_in_use;
@@ -102,7 +103,7 @@ Result<> MasterConnection::host_at_first_free(const rendezvous::Resolver::Addres
   size_t i = 0;
   while (is_taken(hosted) && i + 1 < places_.size()) {
     ++i;
-    if (taken_.empty()) {  // else it is tried again and again
+    if (taken_.empty()) {  // else this is one of many attempts
       log::info("port " + std::to_string(places_[i - 1].port) + " of this host is taken: trying " +
                 std::to_string(places_[i].port) + ", the job's next one");
     }
@@ -113,12 +114,12 @@ Result<> MasterConnection::host_at_first_free(const rendezvous::Resolver::Addres
   return is_taken(hosted) ? port_taken(hosted.error(), at) : hosted;
 }
 
-/// On a host with several agents, or with a rendezvous that runs alone, the first one has the port;
-/// the others are its clients.
+/// If the host has several agents, or also a `ddprun serve`, the first of them has the port; the
+/// others are its clients.
 Result<> MasterConnection::host(const rendezvous::Resolver::Addresses& where) {
   auto server = listen(where);
   const auto is_taken = [&server] { return !server && server.error().code == Errc::port_in_use; };
-  // When two begin to listen at the same instant, Linux may refuse both.
+  // If two processes begin to listen at the same instant, Linux may refuse both.
   for (int attempt = 1; is_taken() && attempt < kListenAttempts; ++attempt) server = listen(where);
   const bool may_be_client = job_.max_nodes > 1 && !job_.is_host;
   if (is_taken() && may_be_client) return taken_ = where, Result<>();
@@ -132,8 +133,8 @@ Result<std::unique_ptr<rendezvous::Server>> MasterConnection::listen(
   return rendezvous::Server::listen(executor_, where, master_options(job_));
 }
 
-/// No event tells that a port is free. A process that has it and answers is a master, as long as it
-/// does.
+/// Polls: no event shows that a port is free. Stops if the process at the port answers: as long as
+/// it does, it is the master.
 void MasterConnection::await_port() {
   port_pause_.expires_after(kPortPause);
   port_pause_.async_wait([this](boost::system::error_code cancelled) {
@@ -199,7 +200,7 @@ void MasterConnection::make_client() {
       executor_, std::move(options), [this](const rendezvous::NodeEvent& event) { on(event); });
 }
 
-/// The next one is the next that was not welcome.
+/// Dials the ports in turn. After a welcome, dials the same port again.
 void MasterConnection::find_place(const rendezvous::Client::Located& located) {
   dialed_place_ = next_place_;
   next_place_ = (next_place_ + 1) % places_.size();
@@ -247,7 +248,7 @@ Result<rendezvous::JoinRequest> MasterConnection::join_request() const {
   return request;
 }
 
-/// The name is the user's, which holds for all workers, unless a worker hosts the store.
+/// Has the host's name as the user gave it, valid for all workers, unless a worker hosts the store.
 rendezvous::Endpoint MasterConnection::store_of(const rendezvous::Layout& layout) const {
   if (entrance_) return entrance_->address();
   rendezvous::Endpoint store = master_endpoint(job_);

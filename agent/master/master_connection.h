@@ -25,8 +25,8 @@
 
 namespace ddprun::agent {
 
-/// This node's connection to the job's master, which runs in this process when the endpoint is an
-/// address of this host.
+/// This node's connection to the job's master. If the endpoint is an address of this host, the
+/// master runs in this process.
 ///
 /// Thread: the executor's.
 class MasterConnection {
@@ -35,19 +35,19 @@ class MasterConnection {
   MasterConnection(boost::asio::any_io_executor executor, const JobSpec& job, std::string host_name,
                    rendezvous::Client::Report report);
 
-  /// Looks up the addresses of the endpoint, as MasterSearch::start; of an elected master none.
+  /// Looks up the endpoint's addresses, as MasterSearch::start; finds none for an elected master.
   void search(MasterSearch::Found found);
 
-  /// Hosts the master, at the first of its ports that is free, if one of `addresses` is this
-  /// host's, and makes the client. Where another process has the port, that one should be the
-  /// master. If it never answers, as one of an earlier job that is stuck, or is lost before this
-  /// node's first round, this node becomes the master as soon as the port is free: there is a new
-  /// client then, and `became_master` is called, from the executor. A master that is elected may be
-  /// hosted later, and no longer: then `stepped_down` is called. Errors: as Server::listen.
+  /// If one of `addresses` is this host's, hosts the master at the first free one of its ports.
+  /// Then makes the client. If another process has the port, it should be the master. If it never
+  /// answers (such as a stuck one of an earlier job), or is lost before this node's first round,
+  /// this node becomes the master once the port is free: it makes a new client, and calls
+  /// `became_master` from the executor. An elected master may come later; calls `stepped_down` if
+  /// it had to end. Errors: as Server::listen.
   Result<> open(const rendezvous::Resolver::Addresses& addresses,
                 std::function<void()> became_master, std::function<void()> stepped_down);
 
-  /// Before it, search() and request_waiting_for() alone may be called.
+  /// While false, call only search() and request_waiting_for().
   bool is_open() const { return client_ != nullptr; }
   rendezvous::Client& client() { return *client_; }
 
@@ -59,14 +59,14 @@ class MasterConnection {
     return elected_ && elected_->has_been(master);
   }
 
-  /// The end of the master in this process, if it is elected; calls `done` when another one may be.
+  /// Ends the master in this process, if etcd elected it. Calls `done` when another one may come.
   void resign(std::function<void()> done);
 
-  /// A request to join with what the master has to know of this process. Errors: system (no port
-  /// is free for a store of rank 0).
+  /// A request to join, with this process's facts for the master. Errors: system (no port is free
+  /// for a store of rank 0).
   Result<rendezvous::JoinRequest> join_request() const;
 
-  /// Before the workers of a round start.
+  /// Call it before the workers of a round start.
   void begin_round() {
     taken_.clear();  // a member waits for its master to come back
     if (entrance_) entrance_->begin_round();
@@ -99,11 +99,11 @@ class MasterConnection {
   bool is_host_ = false;  // the endpoint is an address of this host
   MasterMark mark_;
   rendezvous::Resolver::Addresses taken_;  // where another process listens; empty: nowhere
-  bool is_welcome_ = false;                // at the process that listens there
+  bool is_welcome_ = false;                // some master has welcomed this node
   std::string taken_by_ = "another process of this host";
   AsyncJobs looks_;
-  // Where the master may be, if it has more ports than one; the one that is dialed is the last one
-  // that was welcome, or else the one after the last.
+  // The endpoints of a master with several ports. The client dials the one that welcomed it last,
+  // or else the next one.
   const std::vector<rendezvous::Endpoint> places_;
   size_t next_place_ = 0;
   size_t dialed_place_ = 0;

@@ -17,12 +17,12 @@ constexpr int kAttempts = 9;
 
 }  // namespace
 
-/// A job's id may be all that a stranger needs to join, and everybody can read such names.
+/// Hashes the job's id: everybody can read such names, and a stranger may join with just the id.
 MasterMark::MasterMark(const std::string& run_id)
     : name_('\0' + ("ddprun-master/" + std::to_string(geteuid())) + "/" + sha256(run_id)) {}
 
-/// The socket does not listen, so nobody can connect to it or send it anything. Where the kernel
-/// does not tell who has the name, to wait is the safe side.
+/// The socket does not listen, so nobody can connect to it or send it anything. If the kernel does
+/// not say who has the name, it is safer to wait.
 bool MasterMark::take() {
   if (socket_) return true;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {

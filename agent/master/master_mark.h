@@ -8,20 +8,20 @@
 
 namespace ddprun::agent {
 
-/// Which process of this host is a job's master, where the master may be at one of several ports:
-/// the first one that is free would not tell that an earlier process of the job is stuck, and may
-/// still have its workers. It is a name of the network's namespace, as the ports are, that the
-/// kernel frees when its process has ended. Nobody can connect to it, or send it anything.
+/// Marks the process of this host that is a job's master, if the master has several ports: a free
+/// port does not show whether an earlier process of the job is stuck, and still has its workers.
+/// The mark is a name in the network namespace, like the ports. The kernel frees it when its
+/// process has ended. Nobody can connect to it, or send it anything.
 class MasterMark {
  public:
-  /// Of the job with this id, of this user.
+  /// The mark of this user's job with this id.
   explicit MasterMark(const std::string& run_id);
 
-  /// Takes it. False: another process of this user has it. True also where the kernel refuses such
-  /// sockets, or another user has taken its name: then nothing is known.
+  /// Takes the mark. Returns false if another process of this user has it. Returns true also if the
+  /// kernel refuses such sockets, or another user has taken the name: then nothing is known.
   bool take();
 
-  /// The inode of the socket that had it when it could not be taken; 0: unknown.
+  /// The inode of the owner's socket when take() failed; 0: unknown.
   std::uint32_t owner() const { return owner_; }
 
  private:
