@@ -17,14 +17,14 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// For the scheduler's answer, which no one waits for.
+/// The limit of the command that asks the scheduler. Nothing waits for its answer.
 constexpr std::chrono::seconds kAnswerTime{30};
-/// Not while the workers start, and not all nodes at the same moment.
+/// Nodes ask after the start of their workers, and not all at the same moment.
 constexpr std::chrono::milliseconds kAskAfter{1'000}, kAskApart{20};
-/// The end of a round ends all processes below this one, so also the command that asks.
+/// The end of a round ends all processes below this one, including the command that asks.
 constexpr std::chrono::milliseconds kAskAgainAfter{60'000};
 constexpr int kMostQuestions = 3;
-/// Between two looks for processes that begin or set up their handlers after the moment.
+/// The longest pause between looks for workers that begin, or set up a handler, after the signal.
 constexpr std::chrono::seconds kLongestPause{10};
 
 }  // namespace
@@ -74,7 +74,7 @@ void DeadlineWatch::on_answer(const Result<std::string>& answer) {
   if (is_silent && ++asked_ < kMostQuestions) ask_after(kAskAgainAfter);
 }
 
-/// By the clock that the scheduler and all nodes have in common.
+/// Uses the clock that the scheduler and all nodes share.
 void DeadlineWatch::wait_until_due(std::chrono::sys_seconds end) {
   end_ = end;
   due_.expires_at(end_ - job_.deadline->notice);

@@ -20,17 +20,17 @@
 
 namespace ddprun::agent {
 
-/// Signals this node's workers some time before the scheduler ends the job (JobSpec::deadline):
-/// those that catch the signal, each once, also those that begin or set up a handler after that.
-/// Asks the scheduler for the end if it is not known, and reads /proc, on a thread.
+/// Signals this node's workers some time before the scheduler ends the job (JobSpec::deadline).
+/// Each worker that catches the signal gets it once, even if it begins or sets up a handler later.
+/// On a thread, reads /proc, and asks the scheduler for the end if it is not known.
 ///
-/// Destroying it drops what is still to come. Thread: the executor's.
+/// Destroying it drops all pending work. Thread: the executor's.
 class DeadlineWatch {
  public:
   /// This node's part of a round.
   struct NodeProcesses {
     int node_rank = 0;
-    std::vector<WorkerWatch::Process> workers;  ///< that run
+    std::vector<WorkerWatch::Process> workers;  ///< the running ones
   };
 
   /// `job` must outlive it; `node` is called from the executor.
@@ -42,7 +42,7 @@ class DeadlineWatch {
         due_(executor),
         jobs_(executor) {}
 
-  /// Call it once. Nothing happens if the job has no deadline.
+  /// Call it once. Does nothing if the job has no deadline.
   void begin();
 
  private:

@@ -15,7 +15,7 @@ constexpr int kFirstBeats = 5;  // until then a program compiles, and fills its 
 constexpr int kLooks = 10;      // within a limit
 constexpr std::chrono::milliseconds kLeastInterval{50};
 
-/// A busy machine may be so late with a look; one that stood still is later.
+/// The most by which a busy machine delays a look; a host that stood still delays it more.
 constexpr std::chrono::seconds kLate{5};
 
 }  // namespace
@@ -46,7 +46,7 @@ void HangWatch::beat(int rank, Time now) {
 HangWatch::News HangWatch::look(const Signs& signs, Time now) {
   const bool still = stood_still(now);
   if (still && !told_) restart();
-  // A look that is late says no more than one in time.
+  // A late look counts no more than one in time.
   const Duration since = now - std::exchange(looked_, now);
   const Duration step = still ? Duration::zero() : std::min(since, interval_);
   const bool held = signs.held && !told_;  // a debugger may have come to see why they are quiet

@@ -14,25 +14,24 @@ struct Signs {
   bool output = false;  ///< wrote to stdout or stderr
   bool cpu = false;     ///< used a processor, as a compiler does, but also MPI while it waits
   bool work = false;    ///< read or wrote files, began or ended a process
-  bool held = false;  ///< a debugger has one, or ddprun's reader has stopped: no progress expected
-  bool blocked = false;  ///< each is in a collective call that has not ended since: it waits for
-                         ///< other ranks, whatever it writes and computes meanwhile
+  bool held = false;  ///< no progress is expected: a debugger holds one, or ddprun reads no output
+  bool blocked = false;  ///< each is still in the same collective call: it waits for other ranks,
+                         ///< whatever it writes and computes
 };
 
 /// DECIDES whether the workers of a node have stopped making progress. Pure.
 ///
-/// A beat is what a worker says of its own progress: a heartbeat, or a line that matches
-/// --progress_pattern. Without beats every sign counts as progress, but `output` and `cpu` of those
-/// that are `blocked`. A node that sends beats regularly, which is after the first five of a rank,
-/// has stopped when
-/// - no beat and no `work` has come for the limit, whatever it writes and computes meanwhile, or
+/// A beat is a worker's own report of progress: a heartbeat, or a line that matches
+/// --progress_pattern. Without beats every sign counts as progress, except `output` and `cpu` while
+/// the workers are `blocked`. After the first five beats of a rank, the node has stopped if
+/// - no beat and no `work` has come for the limit, whatever it writes and computes, or
 /// - there was no sign at all for five times the longest pause between two beats of a rank, but at
-///   least a minute, unless the limit is the user's.
+///   least a minute; or for the user's limit, if there is one.
 ///
-/// A reported hang is no pause, even if it ends: the next one is reported as soon.
+/// A reported hang is no pause, even if it ends: the next hang is reported as soon.
 ///
-/// A time in which this process or the whole host stood still says nothing of the workers: from
-/// then on it counts from zero again.
+/// If this process or the whole host stood still, that says nothing about the workers: the watch
+/// counts from zero again.
 class HangWatch {
  public:
   using Time = BootClock::time_point;
@@ -41,22 +40,22 @@ class HangWatch {
   enum class News {
     none,
     quiet,     ///< they have stopped
-    progress,  ///< some go on
+    progress,  ///< some make progress again
   };
 
-  /// `limit` is --hang_timeout; nullopt: ten minutes, or what beats tell.
+  /// `limit` is --hang_timeout; nullopt: ten minutes, or learned from beats.
   HangWatch(std::optional<Duration> limit, Time now);
 
   void beat(int rank, Time now);
 
-  /// To be called after interval(). `signs` do not matter after a beat.
+  /// Call it interval() after the last look. After a beat, `signs` do not matter.
   News look(const Signs& signs, Time now);
   bool has_beaten() const { return beaten_; }
 
-  /// From one look to the next: ten of them are the limit.
+  /// The time from one look to the next: a tenth of the limit.
   Duration interval() const { return interval_; }
 
-  /// How long there was no progress; how long there was none before it is news.
+  /// The time without progress, and the limit from which it is news.
   Duration quiet_for() const { return is_steady() ? beatless_ : signless_; }
   Duration limit() const;
 
@@ -76,9 +75,9 @@ class HangWatch {
   const std::optional<Duration> given_;
   std::map<int, Rank> ranks_;
   bool beaten_ = false;  ///< since the last look
-  bool told_ = false;    ///< that they are quiet
-  Duration beatless_{};  ///< without a beat and work
-  Duration signless_{};  ///< without anything
+  bool told_ = false;    ///< News::quiet was the last news
+  Duration beatless_{};  ///< the time without a beat and work
+  Duration signless_{};  ///< the time without any sign
   Time looked_;
   Duration interval_;
 };

@@ -13,7 +13,7 @@ struct NotifyMessage {
   std::string status;         ///< STATUS=..., one printable line, cut; empty: none
 };
 
-/// Lines of NAME=value; what ddprun has no use for is left out.
+/// Parses lines of NAME=value; ignores those that ddprun does not use.
 NotifyMessage parse_notify_message(std::string_view text);
 
 }  // namespace ddprun::agent

@@ -16,10 +16,10 @@
 namespace ddprun::agent {
 namespace {
 
-constexpr size_t kMostOfMessage = 4096;  // longer ones are left out
+constexpr size_t kMostOfMessage = 4096;  // longer ones are ignored
 constexpr size_t kMessagesInTurn = 32;   // other events are handled in between
 
-/// The process that the kernel names; 0: one of another pid namespace.
+/// The sender's pid, as the kernel reports it; 0: it is in another pid namespace.
 pid_t sender_of(msghdr& header) {
   for (cmsghdr* part = CMSG_FIRSTHDR(&header); part != nullptr; part = CMSG_NXTHDR(&header, part)) {
     if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_CREDENTIALS) continue;
@@ -35,8 +35,8 @@ struct Message {
   std::string text;
 };
 
-/// Nullopt: none is left. A descriptor that comes with a message is closed by the kernel, as there
-/// is no room for it: so systemd-notify sees that its message was read.
+/// Returns nullopt if no message is left. There is no room for a descriptor that comes with a
+/// message, so the kernel closes it: this shows systemd-notify that its message was read.
 std::optional<Message> read_one(const Fd& socket) {
   std::array<char, kMostOfMessage> bytes;
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(ucred))> control;
@@ -83,8 +83,8 @@ void NotifySocket::wait() {
                        });
 }
 
-/// On a thread: to close a descriptor that came with a message may block for as long as its owner
-/// chose (SO_LINGER).
+/// Reads on a thread: closing a descriptor that came with a message may block for as long as its
+/// owner chose (SO_LINGER).
 void NotifySocket::read() {
   reads_.run(
       [socket = socket_] {

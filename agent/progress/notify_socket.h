@@ -16,13 +16,12 @@
 namespace ddprun::agent {
 
 /// A socket for sd_notify(3): workers find it in NOTIFY_SOCKET. It is in a folder that only this
-/// user may enter. The kernel says which process has sent a message; what the message says of its
-/// sender is ignored.
+/// user may enter. The kernel names a message's sender; the message's own word on it is ignored.
 ///
-/// Destroying it drops what is still to come. Thread: the executor's.
+/// Destroying it drops pending messages. Thread: the executor's.
 class NotifySocket {
  public:
-  /// A message, and the process that has sent it; it may have ended.
+  /// Gets the sender of a message, which may have ended, and the message.
   using Received = std::function<void(pid_t, std::string_view)>;
 
   NotifySocket(const boost::asio::any_io_executor& executor, Received received)
@@ -39,7 +38,7 @@ class NotifySocket {
   void wait();
   void read();
 
-  std::shared_ptr<const Fd> socket_;                // shared with the thread that reads
+  std::shared_ptr<const Fd> socket_;                // shared with the reading thread
   boost::asio::posix::stream_descriptor readable_;  // the same
   AsyncJobs reads_;
   Received received_;

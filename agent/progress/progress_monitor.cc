@@ -15,10 +15,10 @@ namespace ddprun::agent {
 namespace {
 
 constexpr size_t kMostStatuses = 8;
-constexpr std::uint64_t kStopsOfReading = 2;  // for its calls, and whether it waits for a GPU
+constexpr std::uint64_t kStopsOfReading = 2;  // for its calls, and for its wait for a GPU
 constexpr std::string_view kSocket = "NOTIFY_SOCKET";
 
-/// The size of files that workers write to themselves.
+/// The size of files that the workers themselves write.
 std::uint64_t size_of(const std::vector<std::shared_ptr<const launcher::LogFile>>& files) {
   std::uint64_t size = 0;
   for (const auto& file : files) {
@@ -28,8 +28,8 @@ std::uint64_t size_of(const std::vector<std::shared_ptr<const launcher::LogFile>
   return size;
 }
 
-/// Of processes whose CPU time is the only sign of progress: that of one which waits for its GPU is
-/// none.
+/// If CPU time is the only sign of progress, adds the GPU waits of the busy processes: CPU time of
+/// a wait for a GPU is no progress.
 void find_gpu_waits(const std::vector<launcher::ProcessUse>& before,
                     std::vector<launcher::ProcessUse>& now, double seconds,
                     std::uint64_t readings) {
@@ -126,7 +126,7 @@ void ProgressMonitor::look_later() {
   });
 }
 
-/// While heartbeats come nothing is read. What is stopped just now cannot be looked at.
+/// Reads nothing while heartbeats come. While workers are stopped, waits for the end of the stops.
 void ProgressMonitor::look() {
   is_due_ = stops_ > 0;
   if (is_due_) return;
@@ -167,7 +167,7 @@ Signs ProgressMonitor::signs_since(const Seen& seen) const {
   Signs signs;
   signs.held =
       output_.is_held_up() || std::ranges::any_of(seen.uses, &launcher::ProcessUse::traced);
-  // Without an earlier look, or /proc, it is unknown what they do.
+  // Without an earlier look, or without /proc, the workers' use of the CPU is unknown.
   signs.cpu = !before_ || seen.uses.empty();
   if (!before_) return signs;
   const std::chrono::duration<double> time = seen.when - before_->when;
@@ -179,7 +179,7 @@ Signs ProgressMonitor::signs_since(const Seen& seen) const {
   return signs;
 }
 
-/// Each in the same collective call as before.
+/// Whether each worker is in the same collective call as before.
 bool ProgressMonitor::are_blocked(const Seen& before, const Seen& now) {
   const auto is_inside = [](const std::vector<launcher::WorkerCall>& calls) {
     return std::ranges::any_of(calls, [](auto& call) { return call.open > 0; });

@@ -28,39 +28,39 @@
 namespace ddprun::agent {
 
 /// Finds out whether this node's workers make progress: from their heartbeats, their output, and
-/// what the kernel says of their processes ten times in the hang timeout. DOES what HangWatch
-/// decides.
+/// the kernel's facts about their processes, read ten times in the hang timeout. DOES what
+/// HangWatch decides.
 ///
-/// Thread: the executor's; /proc and log files are read on another one.
+/// Thread: the executor's; reads /proc and log files on another one.
 class ProgressMonitor {
  public:
-  /// `quiet`: no worker has made progress for so long; else some go on.
+  /// `quiet`: no worker has made progress for `time`; else some make progress again.
   using Changed = std::function<void(bool quiet, std::chrono::duration<double> time)>;
 
   /// `job` and `output` must outlive it.
   ProgressMonitor(boost::asio::any_io_executor executor, const JobSpec& job,
                   launcher::Output& output);
 
-  /// Takes heartbeats of workers that inherit `environment`, unless it says that someone else wants
-  /// them. What the socket's file system needs for that comes before the first lease.
+  /// Takes heartbeats of workers that inherit `environment`, unless NOTIFY_SOCKET in it names
+  /// another receiver. It touches the file system, so call it before the first lease.
   void open(const std::vector<std::string>& environment);
 
   /// "NAME=value" strings for each worker, so that it can send heartbeats.
   const std::vector<std::string>& variables() const { return variables_; }
 
-  /// The workers of a round, ranks by pid, run from now on. Calls `changed` until end().
+  /// Watches the workers of a round (rank by pid) until end(), and calls `changed`.
   void begin(std::map<pid_t, int> ranks, Changed changed);
   void end();
 
-  /// From now on this program stops workers for moments, in order to read their stacks; until as
-  /// many calls of the other.
+  /// Between these calls, this program stops workers for moments to read their stacks. Each
+  /// begin_stops() needs an end_stops().
   void begin_stops();
   void end_stops();
 
   /// The last STATUS of each rank: "rank 0: step 12; rank 1: step 11"; empty: none.
   std::string statuses() const;
 
-  /// Reported by a worker of the latest round.
+  /// The last reports of a worker of the latest round.
   struct Reported {
     std::string status;  ///< its last STATUS; empty: none
     /// Its last heartbeat, or line that matches --progress_pattern; nullopt: none.
@@ -69,7 +69,7 @@ class ProgressMonitor {
   Reported reported(int rank) const;
 
  private:
-  /// Compared from one look to the next.
+  /// What a look finds; the next look compares with it.
   struct Seen {
     HangWatch::Time when;
     std::uint64_t output = 0;  ///< bytes
@@ -96,11 +96,11 @@ class ProgressMonitor {
   AsyncJobs jobs_;
   boost::asio::steady_timer timer_;
 
-  int stops_ = 0;               // that have begun and not ended
-  std::uint64_t readings_ = 0;  // of stacks that have begun since the last look
-  bool is_due_ = false;         // a look, once they have ended
+  int stops_ = 0;               // begun and not ended
+  std::uint64_t readings_ = 0;  // calls of begin_stops() since the last look
+  bool is_due_ = false;         // a look waits for the end of the stops
 
-  // Of a round.
+  // The latest round.
   std::shared_ptr<char> round_;  // nullptr: none runs
   std::optional<HangWatch> watch_;
   std::map<pid_t, int> ranks_;

@@ -11,8 +11,8 @@ namespace {
 
 constexpr size_t kMostOfLine = 1024;
 
-/// The place after a bracket expression, which begins at `at`; in it a backslash is a character
-/// like others.
+/// The place after the bracket expression that begins at `at`. In it a backslash is an ordinary
+/// character.
 size_t after_brackets(std::string_view text, size_t at) {
   ++at;
   if (at < text.size() && text[at] == '^') ++at;
@@ -21,13 +21,14 @@ size_t after_brackets(std::string_view text, size_t at) {
     const bool is_class = text[at] == '[' && at + 1 < text.size() &&
                           std::string_view(":.=").find(text[at + 1]) != std::string_view::npos;
     const size_t end = is_class ? text.find(std::string{text[at + 1], ']'}, at + 2) + 1 : at;
-    if (end == 0) return text.size();  // it never ends, as regcomp() says
+    if (end == 0) return text.size();  // it never ends; regcomp() reports that
     at = end + 1;
   }
   return at + 1;
 }
 
-/// Such as \1, an extension of libc's: to match one may take for ever, on the thread of the leases.
+/// Whether it has a back-reference such as \1, an extension of libc. Matching one may take forever,
+/// on the thread of the leases.
 bool refers_back(std::string_view text) {
   for (size_t at = 0; at < text.size();) {
     if (text[at] == '[') {

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 
-// --progress_pattern: which lines of the output say that a worker makes progress. Pure.
+// --progress_pattern: the lines of output that show a worker's progress. Pure.
 
 namespace ddprun::agent {
 
@@ -29,10 +29,10 @@ class ProgressPattern {
   std::shared_ptr<const Compiled> compiled_;
 };
 
-/// The lines of one stream, of each only the first KiB; a progress bar's end in \r.
+/// The first KiB of each line of a stream. Lines of a progress bar end in \r.
 class PatternLines {
  public:
-  /// Whether a line that ends in `bytes` matches. After one the rest of `bytes` is left out.
+  /// Whether a line that ends in `bytes` matches. After a match, skips the rest of `bytes`.
   bool feed(std::string_view bytes, const ProgressPattern& pattern);
 
  private:
