@@ -20,13 +20,13 @@ std::string lower(std::string_view text) {
   return small;
 }
 
-/// Browsers take a name whose last part is a number for an address, and only that.
+/// Whether browsers take it for an IPv4 address: never for a name that somebody can register.
 bool is_ipv4(std::string_view host) {
   return std::ranges::count(host, '.') == 3 &&
          std::ranges::all_of(host, [](char c) { return is_digit(c) || c == '.'; });
 }
 
-/// "host" of "host:port", with the brackets of an IPv6 address. Empty: it is neither.
+/// "host" of "host" or "host:port", with the brackets of an IPv6 address. Empty: it is neither.
 std::string_view host_in(std::string_view authority) {
   const size_t bracket = authority.find(']');
   const size_t from = bracket == std::string_view::npos ? 0 : bracket;

@@ -8,9 +8,9 @@
 
 namespace ddprun::agent::web {
 
-/// Decides whether a request may see the page of a job. It needs the token. A page of another
-/// site, whose name was made to lead to this address (DNS rebinding), has its own name in the
-/// request's Host or Origin. Pure.
+/// Decides whether a request may see the page of a job. It needs the token, and this host's name:
+/// if another site makes its name lead to this address (DNS rebinding), the request's Host or
+/// Origin has that site's name. Pure.
 class Access {
  public:
   /// `host_name` is this host's.
@@ -28,7 +28,7 @@ class Access {
   std::string host_name_;
 };
 
-/// Whether two texts are the same, in a time that tells only their lengths.
+/// Whether two texts are the same. The time that it takes reveals only their lengths.
 bool is_same_secret(std::string_view one, std::string_view other);
 
 }  // namespace ddprun::agent::web

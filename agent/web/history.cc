@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kMostEvents = 50;
 constexpr size_t kMostTold = 1000;  // bytes of each
 
-/// Cut first: nothing here takes longer because a worker wrote more.
+/// Cuts first: so nothing here takes longer if a worker wrote more.
 std::string told(std::string text) {
   return cut(printable(cut(std::move(text), kMostTold)), kMostTold);
 }
@@ -99,7 +99,7 @@ void History::ended(double at, const char* state, std::string sentence, bool wel
   add(at, "end", running_);
 }
 
-/// Of a round in which this node's workers never began there is no time to count.
+/// Counts downtime only after a round in which this node's workers began.
 void History::round_ended(double at) {
   if (!running_.empty()) down_since_ = at;
   running_.clear();

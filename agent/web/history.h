@@ -11,13 +11,13 @@
 
 namespace ddprun::agent::web {
 
-/// An event of the job that this node knows of.
+/// An event of the job that this node knows.
 struct HistoryEvent {
   double at = 0;  ///< seconds since its ddprun began
-  /// "round", "failure", "change" (of nodes), "suspect", "hang", "warning", "progress" (one of
-  /// these two is over), "stop" or "end".
+  /// "round", "failure", "change" (of nodes), "suspect", "hang", "warning", "progress" (a hang or
+  /// the matter of a warning is over), "stop" or "end".
   std::string kind;
-  std::string text;  ///< for people; lines
+  std::string text;  ///< sentences, of one line or more
 };
 
 /// Why a round failed, in a word for a metric: "exit", "signal", "out_of_memory", "not_started",
@@ -31,29 +31,29 @@ class History {
   /// The workers of a round run.
   void round_began(double at, const rendezvous::Layout& layout);
 
-  /// Its round is over, because of the failure in `sentence`.
+  /// The round is over, because of the failure in `sentence`.
   void failed(double at, const rendezvous::Failure& failure, std::string sentence);
 
-  /// Its round is over, as nodes have come or gone.
+  /// The round is over, because nodes have come or gone.
   void changed(double at, std::string sentence);
 
-  /// Of the round before: which rank the others had waited for.
+  /// `sentence` names the rank for which the others waited in the last round.
   void suspected(double at, std::string sentence);
 
-  /// The master's lines: no rank makes progress, and whom they wait for; or, in one, that some do
-  /// again.
+  /// The master's lines: no rank makes progress, and for whom the ranks wait. If it is one line,
+  /// some ranks make progress again.
   void stalled(double at, std::string lines);
 
   /// ddprun warns of something that does not end the round.
   void warned(double at, std::string sentence);
 
-  /// What the latest warning was about is over.
+  /// The matter of the latest warning is over.
   void recovered(double at, std::string sentence);
 
   /// A signal stops the workers.
   void stopping(double at, std::string sentence);
 
-  /// The job is over on this node; what is told later does not count. `state`: how, in a word.
+  /// The job is over on this node; later warnings do not count. `state` says how, in a word.
   void ended(double at, const char* state, std::string sentence, bool well);
 
   /// The state of the job in words, by its latest event; lines.
@@ -66,7 +66,7 @@ class History {
   bool hangs() const { return hangs_; }
   const std::map<std::string, int>& failures() const { return failures_; }  ///< by cause_of()
 
-  /// For which no round ran, since the first one began.
+  /// The time without a round since the first one began.
   double downtime(double now) const;
 
  private:
@@ -76,9 +76,9 @@ class History {
   std::deque<HistoryEvent> latest_;
   std::map<std::string, int> failures_;
   const char* state_ = "waiting";     ///< in a word
-  std::string matter_;                ///< what is not as it should be; empty: all is well
-  std::string running_;               ///< the round that runs; empty: none does
-  std::optional<double> down_since_;  ///< after a round
+  std::string matter_;                ///< what is wrong; empty: all is well
+  std::string running_;               ///< the running round; empty: none
+  std::optional<double> down_since_;  ///< the end of the last round
   double downtime_ = 0;               ///< before that
   bool hangs_ = false;
   bool is_over_ = false;

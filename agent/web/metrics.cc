@@ -21,7 +21,7 @@ using ask::NodeStatus;
 using ask::RankStatus;
 using Labels = std::vector<std::pair<std::string_view, std::string>>;
 
-/// By std::to_chars each start would map 140 KiB of tables more.
+/// Avoids std::to_chars: each start would map 140 KiB of its tables.
 std::string number_text(double number) {
   std::array<char, 32> digits{};
   std::snprintf(digits.data(), digits.size(), "%.15g", number);
@@ -31,8 +31,8 @@ std::string number_text(double number) {
 /// Writes families of metrics one after the other.
 class Writer {
  public:
-  /// The samples that follow are of this family; those of a counter have "_total" in their names,
-  /// and that of an info has "_info".
+  /// Begins a family, to which the next samples belong. Their names end in "_total" if it is a
+  /// counter, in "_info" if it is an info.
   void family(std::string_view name, std::string_view type, std::string_view help) {
     name_.assign("ddprun_").append(name);
     suffix_ = type == "counter" ? "_total" : type == "info" ? "_info" : "";
@@ -83,7 +83,7 @@ void write_job(Writer& out, const JobStatus& status, const History& history, dou
   out.sample(history.hangs() ? 1 : 0);
 }
 
-/// A metric without a value for a worker has no sample.
+/// Writes a family with a sample for each worker that has a value.
 void write_workers(Writer& out, const JobStatus& status, const char* family, const char* type,
                    const char* help,
                    const std::function<std::optional<double>(const RankStatus&)>& value) {
@@ -101,7 +101,7 @@ std::optional<double> if_runs(const RankStatus& rank, double value) {
   return runs ? std::optional(value) : std::nullopt;
 }
 
-/// 12 in "step 12", as ddp::heartbeat sends it, and "step 12: loss 0.3".
+/// 12 in "step 12", as ddp::heartbeat sends it, and in "step 12: loss 0.3".
 std::optional<double> step_in(std::string_view progress) {
   constexpr std::string_view kStep = "step ";
   if (!progress.starts_with(kStep)) return std::nullopt;

@@ -13,7 +13,7 @@ namespace ddprun::agent::web {
 inline constexpr const char* kMetricsType =
     "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// The job as OpenMetrics 1.0; docs/web.md has the names. `now` is that of `history`. Pure.
+/// The job as OpenMetrics 1.0; docs/web.md has the names. `now` is a time as in `history`. Pure.
 std::string metrics_text(const ask::JobStatus& status, const History& history, double now);
 
 /// `text` as the value of a label, with quotes.

@@ -1,5 +1,5 @@
 "use strict";
-// What a worker, a node or the user wrote is only ever text: nothing here makes markup of it.
+// The page shows all words of workers, nodes and the user as text, and never makes markup of them.
 
 const token = new URLSearchParams(location.search).get("token") || "";
 const url = (path, more = "") => path + "?token=" + encodeURIComponent(token) + more;
@@ -48,7 +48,7 @@ function bytes(count) {
 // ---- The state of the job
 
 let status = null, history = null, ranks = [], answered = 0;
-const before = new Map();  // of each rank, a while ago, for its CPU use
+const before = new Map();  // by rank: an earlier sample, for its CPU use
 
 function cpuShare(rank) {
   const last = before.get(rank.rank);
@@ -62,7 +62,7 @@ function cpuShare(rank) {
   return now.share !== null ? now.share : rank.seconds > 0 ? rank.cpu_seconds / rank.seconds : 0;
 }
 
-// Ranks of a node that does not answer are there, too.
+// Includes the ranks of nodes that do not answer.
 function ranksOf(job) {
   const all = [];
   for (const node of job.nodes) {
@@ -119,13 +119,13 @@ function showLost() {
   showTitle("◌ ", "no answer");
 }
 
-// A job without an id is called as its program.
+// A job without an id has its program's name.
 function showTitle(mark, state) {
   const name = !status ? "ddprun" : status.job === "none" ? status.program : status.job;
   document.title = mark + name + ": " + state;
 }
 
-// The last status may be from before the end: the ddprun that would tell is no longer there.
+// The last status may be from before the end, and its ddprun no longer answers.
 function endRanks() {
   const ended = STATES.findIndex((state) => state.name === "ended");
   for (const rank of ranks) {
@@ -134,7 +134,7 @@ function endRanks() {
   }
 }
 
-// A node that does not answer holds up the answer about all.
+// A node that does not answer delays the status of all.
 function showAge() {
   const age = (performance.now() - answered) / 1000;
   set($("age"), status && age > 5 && !isOver() ? "What is below is " + duration(age) + " old." : "");
@@ -164,7 +164,7 @@ function showFacts() {
   set($("program"), status.program);
 }
 
-// ---- Ranks over time: a column for some seconds, a row for one rank or several, the worst state of each
+// ---- Ranks over time: a column for some seconds, a row for a rank or several, a cell for the worst state
 
 const COLUMNS = 240, COLUMN_SECONDS = 2.5, MOST_ROWS = 64, ROW = 24, MOST_HEIGHT = 192;
 let columns = [];  // { at, worst: Uint8Array by rank }
@@ -193,7 +193,7 @@ function prepared(canvas) {
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
 
-// By its height a state is told from others without its colour, too.
+// A state's height tells it from others even without its colour.
 const HEIGHTS = [1, .8, 1, .6, .25];
 
 // Rows and columns fill the picture: it is as high as its rows need, and begins with the first column.
@@ -248,7 +248,7 @@ const MARK_WIDTH = 16;
 
 const markOf = (one) => one.kind === "end" && !history.well ? "■" : MARKS[one.kind] || "·";
 
-// Marks of events that follow each other at once stand side by side.
+// Marks of events at almost the same time stand side by side.
 function markPlaces(x, width) {
   const places = history.events.map((one) => x(one.at));
   const apart = Math.min(MARK_WIDTH, (width - MARK_WIDTH) / Math.max(places.length, 1));
@@ -363,7 +363,7 @@ function gpuText(rank) {
   return busy + bytes(rank.gpu_memory) + " of " + bytes(rank.gpu_memory_total) + watts;
 }
 
-// Rows stay where they are while one of them has the focus: to move it would take the focus away.
+// While a row has the focus, all rows keep their places: moving it would take the focus away.
 function showTable() {
   const body = $("rows");
   const wanted = [...ranks].sort(ORDERS[$("order").value]);
@@ -507,7 +507,7 @@ function connect() {
   source.onerror = onLost;
 }
 
-// A browser tries again by itself, but not after an answer that says no, as to one viewer too many.
+// A browser connects again by itself, but not after a refusal, such as for too many viewers.
 function onLost() {
   if (isOver()) return disconnect();
   showLost();

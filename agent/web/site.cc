@@ -19,7 +19,7 @@ using ask::Respond;
 using std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kPause{500};
-constexpr int kShare = 4;  // of the time the master of a large job is left alone
+constexpr int kShare = 4;  // for a large job's master: the pause in answer times
 
 /// With these headers a browser keeps the answer, and the token in its address, to itself.
 Answer private_answer(Answer answer) {
@@ -37,7 +37,7 @@ Answer page() {
           {{"Content-Security-Policy", std::string(kPagePolicy)}}};
 }
 
-/// Of the query only what is known goes on.
+/// This part of the query, if it has it: unknown parts are not passed on.
 std::string part_of(const std::string& query, const std::string& name) {
   const std::string value = ask::query_value(query, name);
   return value.empty() ? "" : name + "=" + value;
@@ -81,7 +81,7 @@ Result<std::string> Site::open(const rendezvous::Endpoint& address) {
   return "http://" + endpoint_text(host, *port) + "/?token=" + token_;
 }
 
-/// Whoever has no token learns nothing, not even which paths there are.
+/// Without the token a client learns nothing, not even which paths there are.
 void Site::answer(const Question& question, const Respond& respond) {
   if (!access_.admits(question)) return respond(private_answer({403, "", "text/plain"}));
   if (question.path == "/" && question.method == "GET") return respond(private_answer(page()));
@@ -101,7 +101,7 @@ void Site::answer_metrics(const Respond& respond) {
   });
 }
 
-/// The events so far come at once, so that a page begins with them.
+/// Sends the events so far at once, so that a page begins with them.
 void Site::answer_events(const Respond& respond) {
   respond({200, "retry: 2000\n\n" + event(""), "text/event-stream", {}, true});
   if (!std::exchange(looks_, true)) look();
@@ -116,7 +116,8 @@ double Site::now() const {
   return std::chrono::duration<double>(steady_clock::now() - began_).count();
 }
 
-/// Compact JSON has no line breaks, which would end it. `status` may be empty.
+/// An event of the stream. Line breaks would end it, but compact JSON has none. `status` may be
+/// empty.
 std::string Site::event(const std::string& status) const {
   std::string text = "data: {\"history\":" + history_.json(now());
   if (!status.empty()) text.append(",\"status\":").append(status);

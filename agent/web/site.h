@@ -18,12 +18,11 @@
 
 namespace ddprun::agent::web {
 
-/// The page of a job and its metrics, for browsers and Prometheus (--web). The job is asked only
-/// for a request, and while a page is open: twice a second, or less often where the answer takes
-/// long, once for all clients.
+/// The page of a job and its metrics, for browsers and Prometheus (--web). Asks the job only for a
+/// request, and while a page is open: twice a second, or less often if answers are slow, once for
+/// all clients.
 ///
-/// Destroying it closes the port; answers that are still to come are dropped.
-/// Thread: the executor's.
+/// Destroying it closes the port, and drops the pending answers. Thread: the executor's.
 class Site {
  public:
   /// `ask` passes a question to the agent's own routes: "/status", "/stacks", "/logs/N".
@@ -36,7 +35,7 @@ class Site {
   /// Records an event, and shows it to all clients.
   void tell(const std::function<void(History& history, double now)>& note);
 
-  /// Calls `done` when all clients have what was told, or half a second later.
+  /// Calls `done` when all clients have all events, at the latest in half a second.
   void close(std::function<void()> done) { server_.drain(std::move(done)); }
 
  private:
@@ -55,7 +54,7 @@ class Site {
   History history_;
   AsyncJobs writes_;  // the metrics
   boost::asio::steady_timer next_look_;
-  bool looks_ = false;  // a look is under way, or the next one waits
+  bool looks_ = false;  // a look is pending, or the pause before the next one
   ask::Routes routes_;
   ask::HttpServer server_;
   const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
