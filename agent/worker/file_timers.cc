@@ -22,11 +22,10 @@ namespace {
 
 constexpr std::string_view kEnabled = "TORCHELASTIC_ENABLE_FILE_TIMER";
 constexpr std::string_view kFile = "TORCHELASTIC_TIMER_FILE";
-constexpr size_t kMostInTurn = 64 * 1024;  // as much as a pipe holds; other events wait meanwhile
+constexpr size_t kMostInTurn = 64 * 1024;  // as much as a pipe holds; other events wait for it
 constexpr size_t kMostOfScope = 200;       // in a message
 
-/// Removes a pipe that an earlier job has left at `path`, as torchrun does; only one of this
-/// user's.
+/// Removes a pipe that an earlier job of this user has left at `path`, as torchrun does.
 Result<> remove_left(const std::string& path) {
   struct stat about{};
   if (lstat(path.c_str(), &about) != 0) return {};
@@ -37,8 +36,8 @@ Result<> remove_left(const std::string& path) {
   return {};
 }
 
-/// The rank that the process belongs to; nullopt: it is not of these workers, or did not get it.
-/// The descriptor comes first: what is read then is about its process, or it has ended.
+/// Signals a process of these workers. Returns its worker's rank; nullopt: it is of no worker, or
+/// did not get the signal. Opens the descriptor first: so the pid cannot become another process's.
 std::optional<int> signal_process(pid_t pid, int signal, const std::map<pid_t, int>& ranks) {
   const Fd process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   if (!process) return std::nullopt;
@@ -66,7 +65,7 @@ void FileTimers::open(const std::vector<std::string>& environment, const std::st
   if (given == nullptr) variables_ = {std::string(kFile) + "=" + path};
 }
 
-/// Opened for writing, too, so that it does not end when the last client closes it.
+/// Opens the pipe for writing, too, so that it does not end when the last client closes it.
 Result<> FileTimers::make_pipe(const std::string& path) {
   if (const Result<> removed = remove_left(path); !removed) return removed;
   if (mkfifo(path.c_str(), 0600) != 0) {

@@ -17,11 +17,12 @@
 namespace ddprun::agent {
 
 /// The server for PyTorch's FileTimerClient (torch.distributed.elastic.timer): workers start and
-/// release timers through a named pipe, and a process whose timer ends gets its signal. As under
-/// torchrun it runs if TORCHELASTIC_ENABLE_FILE_TIMER is 1; TORCHELASTIC_TIMER_FILE is the pipe.
+/// release timers through a named pipe. If a timer ends, its process gets its signal. As under
+/// torchrun, the server runs if TORCHELASTIC_ENABLE_FILE_TIMER is 1; TORCHELASTIC_TIMER_FILE is the
+/// pipe.
 ///
-/// Only processes of this node's workers are signalled, whatever a request says. Destroying it
-/// removes the pipe. Thread: the executor's.
+/// Signals only processes of this node's workers, whatever a request says. Destroying it removes
+/// the pipe. Thread: the executor's.
 class FileTimers {
  public:
   explicit FileTimers(const boost::asio::any_io_executor& executor)
@@ -29,20 +30,20 @@ class FileTimers {
   FileTimers(const FileTimers&) = delete;
   ~FileTimers();
 
-  /// Makes the pipe if the `environment` that workers inherit asks for a server; in `folder` unless
-  /// it says where. Once, before any round, as it may block. A failure is logged.
+  /// If the `environment` that workers inherit asks for a server, makes the pipe: in `folder`, or
+  /// where it says. Call it once, before any round, as it may block. Logs a failure.
   void open(const std::vector<std::string>& environment, const std::string& folder);
 
   /// "NAME=value" strings for each worker.
   const std::vector<std::string>& variables() const { return variables_; }
 
-  /// A round has begun, with these workers' ranks by pid: earlier timers do not run any more.
+  /// Begins a round with these workers' ranks by pid. Drops earlier timers.
   void begin(std::map<pid_t, int> ranks);
 
-  /// The pid may be another process's from now on.
+  /// Forgets a worker: its pid may become another process's.
   void worker_ended(pid_t pid) { ranks_.erase(pid); }
 
-  /// Why this process was killed here; empty: it was not.
+  /// Why a timer signalled this process; empty: none did.
   std::string cause(pid_t pid) const;
 
  private:
@@ -56,11 +57,11 @@ class FileTimers {
   boost::asio::posix::stream_descriptor pipe_;
   boost::asio::system_timer timer_;
   std::string path_;   // empty: there is no pipe
-  std::string begun_;  // of a line
+  std::string begun_;  // the beginning of a line
   std::vector<std::string> variables_;
   TimerTable timers_;
 
-  // Of a round.
+  // The latest round.
   std::map<pid_t, int> ranks_;
   std::map<pid_t, std::string> causes_;
 };

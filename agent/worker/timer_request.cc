@@ -16,7 +16,7 @@ namespace {
 using Json = nlohmann::json;
 using Time = TimerRequest::Time;
 
-/// Later ends are as good as this one, in the year 2255; the clock ends in 2262.
+/// Later ends become this one, in the year 2255: the clock ends in 2262.
 constexpr double kLatest = 9e9;
 
 template <class T>

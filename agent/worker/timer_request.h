@@ -14,37 +14,37 @@
 
 namespace ddprun::agent {
 
-/// A countdown that a process has started, or, without an end, has stopped.
+/// A countdown that a process starts, or stops if `end` is nullopt.
 struct TimerRequest {
   using Time = std::chrono::system_clock::time_point;  ///< clients send time.time() of Python
 
   int pid = 0;
   std::string scope;        ///< which of the process's timers
-  std::optional<Time> end;  ///< nullopt: the timer is released
+  std::optional<Time> end;  ///< nullopt: releases the timer
   int signal = 0;           ///< for the process at that time; 0 or less: none
 };
 
 /// No request is longer: a client's write is atomic up to PIPE_BUF.
 constexpr std::size_t kLongestRequest = 4096;
 
-/// A line of the pipe: {"version": 1, "pid": 7, "scope_id": "a", "expiration_time": 1.5e9,
-/// "signal": 9}; a negative time releases. nullopt: it is none.
+/// Parses a line of the pipe: {"version": 1, "pid": 7, "scope_id": "a", "expiration_time": 1.5e9,
+/// "signal": 9}. A negative time releases the timer. nullopt: it is no request.
 std::optional<TimerRequest> parse_timer_request(std::string_view line);
 
-/// The timers that run.
+/// The running timers.
 class TimerTable {
  public:
-  /// Of more timers the later ones are not kept: as many as a thousand workers need.
+  /// As many as a thousand workers need; further timers are ignored.
   static constexpr std::size_t kMost = 16'384;
 
   void add(const TimerRequest& request);
   void clear() { timers_.clear(); }
 
-  /// When the first one ends; nullopt: there is none.
+  /// The end of the first timer; nullopt: there is none.
   std::optional<TimerRequest::Time> next() const;
 
-  /// Takes out the timers that have ended at `now`, with all others of their processes, and
-  /// returns for each process the first with a signal, in the order of their ends.
+  /// Removes the timers that have ended at `now`, and all others of their processes. Returns each
+  /// process's first ended timer with a signal, in the order of their ends.
   std::vector<TimerRequest> take_expired(TimerRequest::Time now);
 
  private:

@@ -11,7 +11,7 @@
 namespace ddprun::agent {
 namespace {
 
-/// The rendezvous, where MASTER_ADDR and MASTER_PORT are those of a tunnel.
+/// The rendezvous' endpoint, if MASTER_ADDR and MASTER_PORT are a tunnel's.
 constexpr std::string_view kMasterAddress = "DDPRUN_MASTER_ADDR";
 constexpr std::string_view kMasterPort = "DDPRUN_MASTER_PORT";
 
@@ -129,7 +129,7 @@ void WorkerEnv::decide_shared(const rendezvous::Layout& layout, const rendezvous
   if (!find_variable(inherited_, "TORCH_NCCL_ASYNC_ERROR_HANDLING")) {
     shared_.push_back(variable("TORCH_NCCL_ASYNC_ERROR_HANDLING", 1));
   }
-  // Gloo's own choice is the address of the host's name, which may be a loopback one.
+  // Gloo by itself takes the address of the host's name, which may be a loopback address.
   const bool several = layout.node_count > 1 && !job_.interface.empty();
   if (several && !find_variable(inherited_, "GLOO_SOCKET_IFNAME")) {
     shared_.push_back(variable("GLOO_SOCKET_IFNAME", job_.interface));
@@ -137,7 +137,7 @@ void WorkerEnv::decide_shared(const rendezvous::Layout& layout, const rendezvous
   limits_omp_threads_ = layout.local_size > 1 && !find_variable(inherited_, "OMP_NUM_THREADS");
   if (limits_omp_threads_) shared_.push_back(variable("OMP_NUM_THREADS", 1));
 
-  // A list of the user's is passed on unchanged, also an empty one, which hides every device.
+  // The user's own list is passed on unchanged, even an empty one, which hides every device.
   const bool is_free = !divides_devices(job_) && !find_variable(inherited_, kVisibleDevices);
   if (is_free && !job_.devices.empty()) {
     shared_.push_back(variable(kVisibleDevices, join(job_.devices)));

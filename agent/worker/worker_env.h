@@ -25,14 +25,14 @@ class WorkerEnv {
   WorkerEnv(const JobSpec& job, const std::vector<std::string>& inherited,
             const rendezvous::Layout& layout, const rendezvous::Endpoint& store);
 
-  /// What the environments of all workers have in common. As the last call.
+  /// The variables that are the same for all workers. Call it last.
   std::vector<std::string> common() &&;
 
-  /// The rest of the environment of the worker with this local rank: each name is in one of the
-  /// two, once. `error_file` is a path; empty: the worker has none.
+  /// The other variables of the worker with this local rank: no name is in both lists.
+  /// `error_file` is a path; empty: the worker has none.
   std::vector<std::string> own(int local_rank, const std::string& error_file) const;
 
-  /// Only the variables that ddprun sets, in the order in which people look for them.
+  /// Only the variables that ddprun sets, in the order in which users look for them.
   std::vector<std::string> decided(int local_rank, const std::string& error_file) const;
 
   /// Whether ddprun sets OMP_NUM_THREADS=1: there are several workers, and the user had not set it.

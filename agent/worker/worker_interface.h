@@ -13,13 +13,13 @@ namespace ddprun::agent {
 /// The network interface by which workers of several nodes reach each other: JobSpec::interface,
 /// which becomes their GLOO_SOCKET_IFNAME. In a job of one node it stays empty.
 
-/// Notes the interface of `job.local_addr`, or else that towards `other`, the address of another
-/// node. A loopback address says nothing.
+/// Notes the interface of `job.local_addr`, or else the interface towards `other`, the address of
+/// another node. Ignores a loopback address.
 void note_interface(JobSpec& job, const boost::asio::ip::address& other);
 
-/// If nothing is noted yet, as note_interface() with the first of `agents` that says something;
-/// they are the IP addresses of other agents. For the master's node: it connects to itself, and its
-/// host's own name may stand for a loopback address there.
+/// If no interface is noted yet, calls note_interface() with `agents`, the IP addresses of other
+/// agents, until one is. The master's node needs this: it connects to itself, and there its host's
+/// name may mean a loopback address.
 void find_interface(JobSpec& job, const std::vector<std::string>& agents);
 
 }  // namespace ddprun::agent

@@ -6,7 +6,7 @@
 namespace ddprun::agent {
 namespace {
 
-constexpr int kMostAncestors = 64;  // between a worker and what it has started
+constexpr int kMostAncestors = 64;  // between a worker and a process below it
 
 }  // namespace
 

@@ -7,8 +7,8 @@
 
 namespace ddprun::agent {
 
-/// The rank, in `ranks` by pid, of the worker that is this process or one of its ancestors: a
-/// process that a worker has started counts for it. nullopt: none is.
+/// The rank of the worker that is this process or one of its ancestors; nullopt: no worker is.
+/// `ranks` has the workers' ranks by pid.
 std::optional<int> rank_of(pid_t pid, const std::map<pid_t, int>& ranks);
 
 }  // namespace ddprun::agent

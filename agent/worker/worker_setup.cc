@@ -162,8 +162,8 @@ bool WorkerSetup::reads_input(int local_rank) const {
          !launcher::is_terminal_of_others(STDIN_FILENO);
 }
 
-/// A rank that --pdb shows alone has no default prefix. One of a job whose other ranks come and go
-/// keeps it.
+/// A rank that --pdb shows alone has no default prefix. If a rank is alone because other nodes have
+/// gone, it keeps its prefix.
 Result<std::string> WorkerSetup::prefix_of(int local_rank) const {
   if (!job_.prefix) return std::string();
   const bool is_debugged = layout_.first_rank + local_rank == job_.debugged_rank;

@@ -22,8 +22,8 @@
 
 namespace ddprun::agent {
 
-/// Prepares the workers of this node, round after round: command, environment, standard streams,
-/// log files and CPUs. Remarks for the user go to the log.
+/// Prepares the workers of this node for each round: command, environment, standard streams, log
+/// files and CPUs. Logs remarks for the user.
 ///
 /// Thread: the executor's.
 class WorkerSetup {
@@ -40,14 +40,13 @@ class WorkerSetup {
   /// `job` must outlive it.
   WorkerSetup(boost::asio::any_io_executor executor, const JobSpec& job, std::string host_name);
 
-  /// Makes the directory for log and error files; once, before any round, as it may block.
+  /// Makes the directory for log and error files. Call it once, before any round, as it may block.
   /// Errors: usage (--log_dir).
   Result<> open_logs();
 
-  /// Prepares a round; the files of the round before are no longer used. `store` becomes
-  /// MASTER_ADDR and MASTER_PORT. Calls `prepared`: at once if no log files are to be created,
-  /// which may take long, and otherwise later. Each worker's environment gets `more`, as it is,
-  /// besides.
+  /// Prepares a round; the last round's files are no longer used. `store` becomes MASTER_ADDR and
+  /// MASTER_PORT. Each worker's environment also gets `more`, as it is. Calls `prepared`: at once
+  /// if no log files are needed, else later, because creating them may take long.
   void prepare(const rendezvous::Layout& layout, const rendezvous::Endpoint& store,
                std::vector<std::string> more, Prepared prepared);
 
@@ -60,13 +59,13 @@ class WorkerSetup {
   /// Whether `prepared` is still to be called.
   bool is_preparing() const { return preparing_ != nullptr; }
 
-  /// `prepared` is not called any more.
+  /// Drops a pending call of `prepared`.
   void cancel() { preparing_.reset(); }
 
   /// The file of the worker in the latest round; empty: none.
   std::string error_file(int local_rank) const { return files_.error_file(local_rank); }
 
-  /// The files to which the worker's streams go in the latest round, and nowhere else.
+  /// The files that alone get the worker's streams in the latest round.
   std::vector<std::string> redirected_to(int local_rank) const;
 
   /// The folder of the worker's log files in the latest round; empty: it has none.
@@ -91,10 +90,10 @@ class WorkerSetup {
   const JobSpec& job_;
   const std::string host_name_;
   const std::vector<std::string> inherited_;             // environment
-  const std::shared_ptr<const launcher::LogSpec> spec_;  // files that are being opened need it, too
+  const std::shared_ptr<const launcher::LogSpec> spec_;  // the thread that opens files uses it
   launcher::LogDir logs_;
   AsyncJobs disk_;
-  std::shared_ptr<char> preparing_;  // nullptr: nothing is under way
+  std::shared_ptr<char> preparing_;  // nullptr: no call is pending
   launcher::AttemptFiles files_;     // of the latest round
   Fd no_input_;                      // /dev/null
   rendezvous::Layout layout_;

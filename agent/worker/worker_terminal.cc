@@ -14,7 +14,7 @@ bool has_file(const launcher::StreamSink& sink) {
   return sink.file || sink.duplicates;
 }
 
-/// nullopt: it writes to a pipe. A log file gets what a program writes to a file.
+/// nullopt: the worker writes to a pipe. A log file should have what a program writes to files.
 std::optional<launcher::WindowSize> window_of(const WorkerSetup::Worker& worker, bool of_stderr,
                                               Tty tty, const launcher::Output& output) {
   const launcher::StreamSink& sink = worker.sinks[of_stderr ? 1 : 0];
@@ -24,7 +24,7 @@ std::optional<launcher::WindowSize> window_of(const WorkerSetup::Worker& worker,
   return sink.shown && !has_file(sink) ? window : std::nullopt;
 }
 
-/// As without ddprun: a prompt on stderr comes behind what was printed before.
+/// Whether stdout and stderr share a terminal, as without ddprun: a prompt on stderr comes last.
 bool has_one_terminal(const WorkerSetup::Worker& worker, const launcher::Output& output) {
   return is_shown_as_it_is(worker) && output.has_one_console() && worker.command.stdout_window &&
          worker.command.stderr_window && std::ranges::none_of(worker.sinks, has_file);

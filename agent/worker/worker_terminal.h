@@ -12,16 +12,16 @@
 
 namespace ddprun::agent {
 
-/// Whether the worker's output may be shown byte for byte. Whoever reads marked lines needs each to
-/// begin one.
+/// Whether the worker's output may be shown byte for byte. Not if ddprun's lines are relayed: a
+/// marked line must begin a line.
 bool is_shown_as_it_is(const WorkerSetup::Worker& worker);
 
-/// The worker's command, with the windows of its pseudo-terminals; it is moved out of `worker`.
-/// `output` has ddprun's own terminal.
+/// Moves the worker's command out of `worker`, with the windows of its pseudo-terminals. `output`
+/// has ddprun's own terminal.
 launcher::Command take_command(WorkerSetup::Worker& worker, Tty tty,
                                const launcher::Output& output);
 
-/// Logs a warning if one of these has no pseudo-terminal that it was to have.
+/// Logs a warning if one of these lacks a pseudo-terminal that it should have.
 void report_missing_terminals(const std::vector<launcher::Child>& children);
 
 }  // namespace ddprun::agent

@@ -25,12 +25,12 @@ namespace {
 /// /proc answers at once, unless the kernel is stuck.
 constexpr std::chrono::seconds kLongestLook{1};
 
-/// Shells and debuggers stop a process for a moment.
+/// A stop is reported after this time: shells and debuggers stop a process for a moment.
 constexpr std::chrono::seconds kStopIsNews{1};
 
-/// A failure waits for them.
+/// Short, because a failure waits for the stacks.
 constexpr std::chrono::milliseconds kStacks{45};
-constexpr std::chrono::milliseconds kGpuWaits{500};  // with the others within kLongestLook
+constexpr std::chrono::milliseconds kGpuWaits{500};  // with the rest within kLongestLook
 
 std::map<pid_t, PythonStack> stacks_of(const std::vector<WorkerWatch::Process>& processes,
                                        const std::string& program) {
@@ -45,7 +45,7 @@ std::map<pid_t, PythonStack> stacks_of(const std::vector<WorkerWatch::Process>& 
   return stacks;
 }
 
-/// Those of the busy ones that only poll for their GPU.
+/// The busy processes that only poll for their GPU.
 std::set<pid_t> waiting_for_gpus(const std::vector<WorkerWatch::Process>& processes,
                                  const std::vector<launcher::ProcessSample>& samples) {
   StackRequest request;
@@ -62,7 +62,7 @@ std::set<pid_t> waiting_for_gpus(const std::vector<WorkerWatch::Process>& proces
   return waiting;
 }
 
-/// First of all what the kernel says, as the other workers may begin to fail.
+/// Takes the kernel's samples first, as the other workers may begin to fail.
 WorkerWatch::Seen look_at(const std::vector<WorkerWatch::Process>& processes,
                           const std::string& program) {
   std::vector<pid_t> pids;

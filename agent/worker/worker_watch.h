@@ -19,38 +19,38 @@ namespace ddprun::agent {
 
 /// Looks at this node's workers while they run, on a thread and only when asked.
 ///
-/// Destroying it drops what is still to come. Thread: the executor's.
+/// Destroying it drops all pending work. Thread: the executor's.
 class WorkerWatch {
  public:
   struct Process {
     int rank;  ///< global
     pid_t pid;
   };
-  /// Where they are, as their node knows.
+  /// Where the processes are, as their node sees them.
   struct Seen {
     std::vector<rendezvous::WorkerPlace> places{};
     std::vector<rendezvous::CallPlace> calls{};
   };
 
-  /// py-spy is looked for beside `program`, too.
+  /// Looks for py-spy beside `program`, too.
   WorkerWatch(boost::asio::any_io_executor executor, std::string program, std::string host_name)
       : executor_(executor),
         jobs_(executor),
         program_(std::move(program)),
         host_name_(std::move(host_name)) {}
 
-  /// Calls `done` with where `processes` are: usually within a millisecond, with the stacks of
-  /// Python within 50 ms, and with nothing if the kernel does not say in time.
+  /// Calls `done` with the places of `processes`: usually within a millisecond, or within 50 ms
+  /// with Python's stacks. If the kernel does not answer in time, `done` gets nothing.
   void look(std::vector<Process> processes, std::function<void(Seen)> done);
 
-  /// `signal` has stopped `process`: says so if it is still stopped a second later, and not by a
-  /// debugger.
+  /// `signal` has stopped `process`: reports it if the process is still stopped a second later, and
+  /// not by a debugger.
   void stopped(Process process, int signal);
 
-  /// It goes on: says so if its stop was said.
+  /// The process continued: reports it if its stop was reported.
   void continued(Process process);
 
-  /// Nothing follows for the calls until now: the round's workers are to end.
+  /// Drops the calls until now: the round's workers are to end.
   void cancel() {
     round_ = std::make_shared<char>();
     stops_.clear();
@@ -70,7 +70,7 @@ class WorkerWatch {
   const std::string program_;
   const std::string host_name_;
   std::shared_ptr<char> round_ = std::make_shared<char>();
-  std::map<pid_t, Stop> stops_;  ///< of those that have not gone on
+  std::map<pid_t, Stop> stops_;  ///< of processes that have not continued
 };
 
 }  // namespace ddprun::agent
