@@ -31,7 +31,7 @@
 namespace ddprun::agent {
 namespace {
 
-/// So that it does not take the processor from workers that begin.
+/// Delays the removal of old log folders, which would compete with starting workers for the CPU.
 constexpr std::chrono::milliseconds kTidyingDelay{20};
 
 bool contains(std::span<const int> signals, int signal) {
@@ -74,7 +74,7 @@ Outcome Agent::run() {
   const Result<> reading = signals_.start([this](int signal) { on_signal(signal); });
   if (!reading) return reading.error();
   stacks_.add_route();
-  answers_.open(job_name(job_));  // before the workers, as one may ask about its job first of all
+  answers_.open(job_name(job_));  // before the workers: one may ask about its job at once
   if (const Result<> opened = open_page(); !opened) return opened.error();
   launcher::raise_open_files_limit();  // a connection for each rank of the whole job
   reporter_.job_started();
@@ -87,7 +87,7 @@ Outcome Agent::run() {
     if (!cancelled) disk_.run(launcher::LogDir::remove_abandoned);
   });
   io_.run();
-  // As for every program: what succeeded and could not be written did not succeed.
+  // As for every program: success whose output could not be written is none.
   const bool lost = !output_.write_error().empty();
   if (lost && std::holds_alternative<JobSucceeded>(*outcome_)) {
     return Error{Errc::system, "the workers succeeded, but " + output_.write_error()};
@@ -120,7 +120,7 @@ ask::JobStatus Agent::status() const {
                      master_name_, restarts_, age.count(), workers_.ranks()});
 }
 
-/// As if this ddprun had got SIGTERM. The master stays until the others have ended, too.
+/// Acts as on SIGTERM. The master stays until the other nodes have ended, too.
 void Agent::on_stop_asked() {
   if (outcome_) return;
   log::info("stopping the whole job, as ddprun stop asks");
@@ -154,10 +154,10 @@ void Agent::notify_workers(int signal) {
             });
 }
 
-/// The guardian has ended, or goes on after Ctrl-Z.
+/// SIGCONT: the guardian has ended, or continues after Ctrl-Z.
 void Agent::on_continued() {
   if (!launcher::guardian_is_gone()) {
-    // Workers whose lease has ended meanwhile must not run again: on_lease_over follows.
+    // If the lease has ended since, its workers must not run again: on_lease_over follows.
     if (BootClock::now() < lease_end_) launcher::signal_all_descendants(SIGCONT);
   } else if (outcome_) {
     io_.stop();
@@ -176,17 +176,17 @@ void Agent::on_master_found(Result<rendezvous::Resolver::Addresses> addresses) {
   perform(machine_.start());
 }
 
-/// This node has waited for a master that never answered, or was lost before it had a round.
+/// This node's master never answered, or was lost before this node had a round.
 void Agent::on_became_master() {
   if (outcome_) return;
   launcher::clear_final_message();
-  launcher::disarm_liveness_timer();  // no worker runs that a lease of the process before could end
+  launcher::disarm_liveness_timer();  // no worker runs, so the old master's lease ends nothing
   lease_end_ = BootClock::time_point::max();
   log::info("the port of " + master_endpoint(job_).text() + " is free: this node is the master");
   perform(action::Join{});
 }
 
-/// Nothing is left to wait for: the next master tells the others the end.
+/// If this node's part is over, stops waiting: the next master sends the others the end.
 void Agent::on_stepped_down() {
   if (outcome_) io_.stop();
 }
@@ -195,7 +195,7 @@ void Agent::on(const rendezvous::NodeEvent& event) {
   std::visit([this](const auto& alternative) { on(alternative); }, event);
 }
 
-/// A job has one value for each of these, whatever the flags of its nodes say.
+/// Takes over the master's settings: a job has one value of each, whatever the nodes' flags say.
 void Agent::on(const rendezvous::node_event::Welcomed& event) {
   master_name_ = event.welcome.master;
   job_.max_restarts = event.welcome.max_restarts;
@@ -207,7 +207,7 @@ void Agent::on(const rendezvous::node_event::Notified& event) {
   std::visit([this](const auto& notification) { on(notification); }, event.notification);
 }
 
-/// The answer may cross the start of the round that this node has waited for.
+/// Drops a late answer: the round for which this node waited may have begun.
 void Agent::on(const rendezvous::node_event::WaitingFor& event) {
   if (wait_reporter_.is_under_way()) reporter_.waiting(wait_reporter_.waited(), event.sentence);
 }
@@ -221,7 +221,7 @@ void Agent::on(const rendezvous::node_event::Inquiring& event) {
   answers_.received(event.inquiry);
 }
 
-/// If this process cannot kill the workers in time, the guardian does, before the master goes on
+/// If this process cannot kill the workers in time, the guardian does, before the master continues
 /// without this node.
 void Agent::on(const rendezvous::node_event::LeaseRenewed& event) {
   lease_end_ = event.until;
@@ -254,7 +254,7 @@ void Agent::on(const rendezvous::node_event::GaveUp& event) {
   handle_event(event::JobClosed{event.error});
 }
 
-/// If this process is killed, the guardian proves to the master that nothing of it runs.
+/// Prepares the guardian: if this process is killed, it tells the master that no worker runs.
 void Agent::on(const rendezvous::node_event::Connected&) {
   using boost::asio::ip::tcp;
   const auto bytes = [](const tcp::endpoint& address) {
@@ -269,7 +269,7 @@ void Agent::on(const rendezvous::node_event::Connected&) {
   explicit_bzero(subject.data(), subject.size());  // it may have the key
 }
 
-/// As with the settings that the master has for all nodes.
+/// Takes over the endpoint, like the master's settings.
 void Agent::on(const rendezvous::node_event::Located& event) {
   job_.master_addr = event.master.host;
   job_.master_port = event.master.port;
@@ -309,7 +309,7 @@ void Agent::on(const rendezvous::Refused& refused) {
             master_endpoint(job_).text() + " refused this node: " + printable(refused.sentence)}});
 }
 
-/// One node is enough to show where all ranks are.
+/// In a hang, only one node shows where all ranks are.
 void Agent::on(const rendezvous::Stalled& stalled) {
   reporter_.stalled(stalled.text, workers_.statuses(), layout_.round);
   const bool hangs = stalled.text.find('\n') != std::string::npos;
@@ -329,7 +329,7 @@ void Agent::handle_event(Event event) {
   handling_event_ = false;
 }
 
-/// The report of a failure says it of the whole job.
+/// Logs how the stopped workers ended. After a failure, the report says it for the whole job.
 void Agent::report_stop() {
   const std::string line = round_failed_ ? "" : workers_.stop_line();
   if (!line.empty()) log::info(line);
@@ -432,9 +432,9 @@ void Agent::report_job_failure() {
       });
 }
 
-/// Ends this node's part. The master stays until every node has received the end of the job; of one
-/// that was stopped until every node has ended: without it their workers would be killed when their
-/// lease is over, which may be before --shutdown_timeout.
+/// Ends this node's part. The master stays until every node has received the end of the job. If
+/// ddprun stop stopped the job, it stays until every node has ended: without it the lease would
+/// kill their workers, perhaps before --shutdown_timeout.
 void Agent::finish(Outcome outcome) {
   if (failed_ && std::holds_alternative<JobFailed>(outcome)) report_job_failure();
   launcher::disarm_liveness_timer();
@@ -451,7 +451,7 @@ void Agent::end() {
   master_.resign([this] { reporter_.close_page([this] { io_.stop(); }); });
 }
 
-/// How long its workers run on without the master.
+/// How long this node's workers run on without the master; zero: they do not.
 BootClock::duration Agent::workers_run_for() {
   using Clock = BootClock;
   const bool lost = master_.client().is_unreachable() && lease_end_ != Clock::time_point::max();

@@ -30,9 +30,9 @@
 
 namespace ddprun::agent {
 
-/// One node's part in a job. DOES what Machine decides: each thing that happens (a signal, a
-/// notification of the master, the end of a worker) becomes an event, and each event gives the
-/// actions to perform.
+/// One node's part in a job. DOES what Machine decides: whatever happens (a signal, a notification
+/// of the master, the end of a worker) becomes an event, and each event gives the actions to
+/// perform.
 ///
 /// Thread: the one that calls run().
 class Agent {
@@ -41,7 +41,7 @@ class Agent {
   Agent(const JobSpec& job, Events& events);
   ~Agent();
 
-  /// Once. As agent::run.
+  /// As agent::run. Call it once.
   Outcome run();
 
  private:
@@ -73,7 +73,7 @@ class Agent {
   void on(const rendezvous::Refused& refused);
   void on(const rendezvous::Stalled& stalled);
 
-  // Actions. Events are handled one after the other, also those that an action causes.
+  // Actions. Events are handled one after the other, even if an action causes them.
   void handle_event(Event event);
   void report_stop();
   void perform(const Actions& actions);
@@ -111,15 +111,15 @@ class Agent {
   rendezvous::Layout layout_;  // of the last round of this node
   int restarts_ = 0;           // the highest count that the master sent
   BootClock::time_point lease_end_ = BootClock::time_point::max();
-  std::string master_name_;  // as it said last
+  std::string master_name_;  // as the last master said
   bool was_member_ = false;
   bool hosted_round_ = false;  // the master of its last round was elected, and in this process
-  bool look_first_ = false;    // at workers, before they are stopped
-  bool hung_ = false;          // its last round, which --hang_timeout has ended
-  bool round_failed_ = false;  // likewise, or by a worker or a node
-  bool interrupted_by_key_ = false;           // Ctrl-C is for the whole groups
+  bool look_first_ = false;    // sample the workers before they are stopped
+  bool hung_ = false;          // --hang_timeout has ended its last round
+  bool round_failed_ = false;  // a hang, a worker or a node has ended its last round
+  bool interrupted_by_key_ = false;           // by Ctrl-C, which goes to whole process groups
   std::optional<rendezvous::Failed> failed_;  // how the job ended
-  std::deque<Event> queued_events_;           // that came while another one was handled
+  std::deque<Event> queued_events_;           // came while another one was handled
   bool handling_event_ = false;
   std::optional<Outcome> outcome_;
   const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();

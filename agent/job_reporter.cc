@@ -37,7 +37,7 @@ Result<> JobReporter::open_page(const boost::asio::any_io_executor& executor, as
   return {};
 }
 
-/// Logs a warning about something that the page shows as an event of its own.
+/// Logs a warning that the page shows as an event of another kind.
 void JobReporter::warn(const std::string& text) {
   is_noted_ = true;
   log::warning(text);
@@ -113,7 +113,7 @@ void JobReporter::failure_dropped(const rendezvous::Failure& failure, int round)
 
 void JobReporter::round_broken(const rendezvous::Broken& broken, int round) {
   if (!broken.root_cause) {
-    failed_at_.reset();  // what failed here was a victim, and costs no restart
+    failed_at_.reset();  // a worker that failed here was a victim, and costs no restart
     log::info(printable(broken.reason));
     return note([&](auto& history, double now) { history.changed(now, broken.reason); });
   }

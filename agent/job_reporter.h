@@ -20,11 +20,11 @@
 
 namespace ddprun::agent {
 
-/// Reports what happens to the job wherever the user may look: on the console, in the file of
-/// events and on the page of --web. The sentences that need no state are in agent/job/report.h.
-/// An argument `round` is the round of this node.
+/// Reports the events of the job wherever the user may look: on the console, in the file of events
+/// and on the page of --web. Sentences that need no state are in agent/job/report.h. An argument
+/// `round` is the round of this node.
 ///
-/// Thread: the one of the executor that it is opened with.
+/// Thread: that of the executor of open_page().
 class JobReporter {
  public:
   /// The references must outlive it.
@@ -32,9 +32,9 @@ class JobReporter {
   ~JobReporter();
   JobReporter(const JobReporter&) = delete;
 
-  /// Opens the page, if the job is to have one; before the first lease, so that a port which is
-  /// taken is an error of the command line. From then on the page also has what log::warning()
-  /// says. `ask` answers what the page asks. Errors: as Site::open.
+  /// Opens the page, if the user wants one. Call it before the first lease, so that a taken port is
+  /// an error of the command line. From then on the page also shows warnings. `ask` answers the
+  /// page's questions. Errors: as Site::open.
   Result<> open_page(const boost::asio::any_io_executor& executor, ask::Handler ask,
                      std::string host_name);
 
@@ -43,27 +43,27 @@ class JobReporter {
   /// ddprun itself got `signal`.
   void signal_received(int signal) { events_.signal_received(signal); }
 
-  /// That signal stops the workers. `handled`: it is one of --signals_to_handle.
+  /// `signal` stops the workers. `handled`: it is one of --signals_to_handle.
   void stopping(std::size_t workers, int signal, bool handled);
 
-  /// `sentence` says what happened to the connection to the master, which is `reachable` now or
-  /// not; `workers_run_for` is how long workers run on without it. Zero or less: none do.
+  /// `sentence` says what happened to the connection. `reachable`: the master is, now.
+  /// `workers_run_for`: how long workers run on without it; zero or less: none do.
   void connection_changed(const std::string& sentence, bool reachable,
                           std::chrono::steady_clock::duration workers_run_for) const;
 
-  /// This node's workers are killed, as its lease is over.
+  /// This node's lease is over, so its workers are killed.
   void lease_over();
 
-  /// The round of this node goes on without it, or does not go on.
+  /// The round of this node continues without it, or does not continue.
   void round_lost(const std::string& reason);
 
-  /// `sentence` follows "waiting 5 s for"; nothing is written when it is empty.
+  /// `sentence` follows "waiting 5 s for"; if it is empty, writes nothing.
   void waiting(std::chrono::steady_clock::duration waited, const std::string& sentence) const;
 
   /// A worker of this node failed; the report comes from the master.
   void worker_failed();
 
-  /// The failure was counted by a master that has ended since, and `restarts` with it.
+  /// Another master than the round's has counted the failure: `restarts` includes it.
   void failure_counted(const rendezvous::Failure& failure, int round, int restarts);
 
   /// No master has counted the failure, and none will.
@@ -71,20 +71,20 @@ class JobReporter {
 
   void round_broken(const rendezvous::Broken& broken, int round);
 
-  /// Rendezvous' sentence on the ranks that the first one to fail waited for in the last round.
+  /// The rendezvous' sentence about the ranks for which the first failed rank waited.
   void suspected(const std::string& suspect);
 
   /// As stall_report().
   void stalled(const std::string& text, const std::string& statuses, int round);
 
-  /// The workers of `layout` run. `waited` for it; nullopt: too short a time to mention.
+  /// The workers of `layout` run. `waited`: the wait before; nullopt: too short to mention.
   void round_started(const rendezvous::Layout& layout,
                      std::optional<std::chrono::steady_clock::duration> waited);
 
-  /// This node's part is over. `failed`: how, of a job that failed.
+  /// This node's part is over. `failed`: how the job failed, if it did.
   void ended(const Outcome& outcome, const std::optional<rendezvous::Failed>& failed);
 
-  /// Calls `done` when those who look at the page know the end, or take too long.
+  /// Calls `done` when the page's viewers have the end, or take too long.
   void close_page(std::function<void()> done);
 
  private:
@@ -94,8 +94,8 @@ class JobReporter {
   const JobSpec& job_;
   Events& events_;
   std::optional<web::Site> page_;                                   // --web
-  bool is_noted_ = false;                                           // what is being logged
-  std::optional<std::chrono::steady_clock::time_point> failed_at_;  // the round before this one
+  bool is_noted_ = false;                                           // the present warning
+  std::optional<std::chrono::steady_clock::time_point> failed_at_;  // the last round, if it failed
 };
 
 }  // namespace ddprun::agent

@@ -114,11 +114,11 @@ launcher::WorkerGroup::Hooks NodeWorkers::group_hooks() {
                                   pid_t pid) { watch_.continued(process(local_rank, pid)); }};
 }
 
-/// Of the workers' environment: where they reach this process.
+/// Variables of the workers' environment: where they reach this process.
 std::vector<std::string> NodeWorkers::more_variables() {
   std::vector<std::string> all = progress_.variables();
   all.insert(all.end(), timers_.variables().begin(), timers_.variables().end());
-  // With it Python prints its stacks at SIGABRT: see abort_and_stop.
+  // It makes Python print its stacks at SIGABRT: see abort_and_stop.
   const bool may_abort = job_.hang_timeout.count() > 0;
   if (may_abort && find_variable(setup_.inherited(), kFaultHandler) == nullptr) {
     all.push_back(std::string(kFaultHandler) + "=1");
@@ -153,14 +153,14 @@ void NodeWorkers::watch_progress() {
   });
 }
 
-/// Where they are is what their node knows of a hang.
+/// Reports progress at once, but a lack of it with the places of the workers.
 void NodeWorkers::on_progress_changed(bool quiet, std::chrono::duration<double> time) {
   if (!progress_changed_) return;
   is_quiet_ = quiet;
   if (!quiet) return progress_changed_({layout_.round, false, 0, {}, {}});
   collect_stacks(false, [this, time, round = layout_.round,
                          count = processes().size()](const CollectedStacks& seen) {
-    // If some went on during the look, that was said, and is the last word. One that has ended did.
+    // Progress during the look has been reported already, and wins. An ended worker is progress.
     const bool is_the_same = layout_.round == round && processes().size() == count;
     if (is_quiet_ && is_the_same && !round_end_.is_stopping()) on_hang_seen(time, seen);
   });
@@ -210,7 +210,7 @@ void NodeWorkers::look_and_stop(int signal) {
       std::erase_if(place.ranks, [this](int rank) { return is_about_to_fail(rank); });
     }
     round_end_.set_places(std::move(seen.places), std::move(seen.calls));
-    if (!group_->running().empty()) stop(signal);  // else what they left is being stopped
+    if (!group_->running().empty()) stop(signal);  // else their orphans are stopping already
   });
 }
 
@@ -221,7 +221,7 @@ void NodeWorkers::abort_and_stop(int signal) {
   if (!is_first || !aborts_.begin(running, [this, signal] { stop(signal); })) stop(signal);
 }
 
-/// For want of a peer, too: it has said so, and is busy with ending itself.
+/// Whether its stderr mentions a lost peer or a timeout: then it is busy because it is ending.
 bool NodeWorkers::is_about_to_fail(int rank) {
   rendezvous::Failure failure;
   failure.pid = group_->pid_of(rank - layout_.first_rank);
@@ -318,7 +318,7 @@ void NodeWorkers::on_worker_ended(launcher::WorkerEnd end) {
   if (!round_end_.is_stopping()) end_waiting("its tracer has let the worker go");
   timers_.worker_ended(end.pid);
   take_end(end);
-  aborts_.ended(end.pid);  // then: it may be the last, and with it all have ended
+  aborts_.ended(end.pid);  // last: it may call stop(), and so end the round
 }
 
 void NodeWorkers::take_end(const launcher::WorkerEnd& end) {
@@ -334,7 +334,7 @@ void NodeWorkers::take_end(const launcher::WorkerEnd& end) {
   }
 }
 
-/// Workers that wait in a collective for one that has ended would wait in silence.
+/// Warns if others run on: they may wait in a collective for the worker that has ended.
 void NodeWorkers::on_success(int rank) {
   succeeded_.push_back(rank);
   if (succeeded_.size() > 1) return;
@@ -366,12 +366,12 @@ void NodeWorkers::on_killed(const std::vector<int>& local_ranks,
   report_waiting();
 }
 
-/// A worker has ended by itself, or was killed.
+/// A worker has ended, by itself or killed, but cannot be reaped yet.
 void NodeWorkers::on_held() {
   if (!wait_reporter_.is_under_way()) report_waiting();
 }
 
-/// torchrun lets them run on, so it may be a surprise.
+/// Warns, because torchrun lets orphans run on.
 void NodeWorkers::on_stopping_orphans(const std::vector<launcher::Descendant>& orphans) {
   log::warning(std::string("stopping ") + kOrphans + " (SIGTERM, and SIGKILL after " +
                duration_text(job_.stop_grace) +
@@ -379,7 +379,7 @@ void NodeWorkers::on_stopping_orphans(const std::vector<launcher::Descendant>& o
   report_waiting();
 }
 
-/// Nothing is said of them any more.
+/// Stops reporting on this round's workers.
 void NodeWorkers::end_watches() {
   watch_.cancel();
   progress_.end();

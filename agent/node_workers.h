@@ -34,7 +34,7 @@
 
 namespace ddprun::agent {
 
-/// This node's workers, round after round: starts them with what WorkerSetup prepares, stops them,
+/// This node's workers, round after round: starts them as WorkerSetup prepares them, stops them,
 /// and reports how they ended.
 ///
 /// Thread: the executor's.
@@ -42,53 +42,53 @@ class NodeWorkers {
  public:
   /// `handle_event` gets WorkerFailed for the first worker that fails in a round, as FirstFailure
   /// decides within 2 s, StartFailed for each that could not be executed, and WorkersEnded once all
-  /// have ended and their output is written. The references must outlive this. When some workers
-  /// have succeeded and others run on, it says so after `uneven_end`; other values are for tests.
+  /// have ended and their output is written. The references must outlive this. If some workers have
+  /// succeeded and others run on, a warning follows after `uneven_end`; tests use other values.
   NodeWorkers(boost::asio::any_io_executor executor, const JobSpec& job, std::string host_name,
               launcher::Output& output, Events& events, std::function<void(Event)> handle_event,
               std::chrono::seconds uneven_end = std::chrono::seconds(30));
 
-  /// Makes the directory for log and error files, and the pipe of FileTimers; once, before any
-  /// round, as it may block. Errors: usage (--log_dir).
+  /// Makes the directory for log and error files, and the pipe of FileTimers. Call it once, before
+  /// any round, as it may block. Errors: usage (--log_dir).
   Result<> open_files();
 
-  /// Starts the workers of a round; those of the round before have ended. If log files have to be
-  /// created first, which takes as long as their disk does, they start later. `store` is where they
-  /// find their store: MASTER_ADDR and MASTER_PORT. After an error (system, usage) StartFailed
-  /// follows; workers that were started before it run on, stop() ends them.
+  /// Starts the workers of a round; those of the last round have ended. If the disk has to create
+  /// log files first, the workers start later. `store` becomes their MASTER_ADDR and MASTER_PORT.
+  /// After an error (system, usage) StartFailed follows. Workers that were started before it run
+  /// until stop().
   void start(const rendezvous::Layout& layout, const rendezvous::Endpoint& store);
 
-  /// Calls `changed` when the workers have stopped making progress, and when some go on.
+  /// Calls `changed` when the workers have stopped making progress, and when some make it again.
   void when_progress_changes(std::function<void(rendezvous::NodeProgress)> changed) {
     progress_changed_ = std::move(changed);
   }
 
-  /// Their latest reports of progress: "rank 0: step 12"; empty: none.
+  /// The workers' latest reports of progress: "rank 0: step 12"; empty: none.
   std::string statuses() const { return progress_.statuses(); }
 
   /// Stops the workers as WorkerGroup::stop does. WorkersEnded follows. A second call, or SIGKILL,
   /// kills at once.
   void stop(int signal, bool to_whole_groups = false);
 
-  /// As stop, but looks first at where the workers are, for exits(): after a failure that looks
-  /// like a consequence. Takes a millisecond; a stop() meanwhile is obeyed at once.
+  /// As stop, but first samples the workers' places for exits(), after a failure that looks like a
+  /// consequence. Takes a millisecond; a stop() in this time acts at once.
   void look_and_stop(int signal);
 
-  /// As stop, of a round that hangs: those whose stacks could not be read print them first, if
-  /// SIGABRT makes them do so, and have a second for that.
+  /// As stop, for a round that hangs: workers whose stacks could not be read, and which catch
+  /// SIGABRT, get it and a second to print their stacks.
   void abort_and_stop(int signal);
 
-  /// Sends SIGINT to the processes of one worker, and changes nothing else. False: it does not run
-  /// here.
+  /// Sends SIGINT to the processes of one worker, and changes nothing else. Returns false if it
+  /// does not run here.
   bool interrupt(int rank);
 
   /// The user's terminal may have another size.
   void window_changed();
 
-  /// To be called at each SIGCHLD.
+  /// Call it at each SIGCHLD.
   void child_changed();
 
-  /// As StackCollector::collect, of the workers that run.
+  /// As StackCollector::collect, for the running workers.
   void collect_stacks(bool native, StackCollector::Done done) {
     progress_.begin_stops();
     stacks_.collect(processes(), native,
@@ -98,25 +98,24 @@ class NodeWorkers {
                     });
   }
 
-  /// Those that run.
+  /// Pids and ranks of running workers.
   std::vector<WorkerWatch::Process> processes() const;
 
   /// Global ranks whose process runs.
   std::vector<int> running() const;
 
-  /// The workers of the latest round that were started, as far as this process knows of them
-  /// without a look.
+  /// The started workers of the latest round, as this process knows them without samples.
   std::vector<ask::RankStatus> ranks() const;
 
-  /// The output of a worker of the latest round, after its first `from` bytes; nullopt: it is of
-  /// another node.
+  /// The output of a worker of the latest round, after its first `from` bytes; nullopt: another
+  /// node has the worker.
   std::optional<ask::LogPiece> log(int rank, std::uint64_t from) const;
 
-  /// How the workers of the latest round ended, once all have. The first that failed is among the
-  /// victims, too: the master knows whether it is the root cause.
+  /// How the workers of the latest round ended, once all have. The victims include the first that
+  /// failed: the master knows whether it is the root cause.
   const rendezvous::WorkerExits& exits() const { return round_end_.exits(); }
 
-  /// How those of the latest round that were stopped ended, as RoundEnd::stop_line.
+  /// How the stopped workers of the latest round ended, as RoundEnd::stop_line.
   std::string stop_line() const { return round_end_.stop_line(); }
 
   /// The path of the error file of the worker with this global rank in the latest round; empty:
@@ -170,11 +169,11 @@ class NodeWorkers {
   ProgressMonitor progress_;
   FileTimers timers_;
   std::function<void(rendezvous::NodeProgress)> progress_changed_;
-  bool is_quiet_ = false;  // as of the last news of it
+  bool is_quiet_ = false;  // the last news of progress_
   AbortStacks aborts_;
   RoundEnd round_end_;
 
-  // Of the latest round.
+  // The latest round.
   rendezvous::Layout layout_;
   std::optional<launcher::WorkerGroup> group_;
   std::vector<Started> started_;  // by local rank

@@ -11,7 +11,7 @@
 
 namespace ddprun::agent {
 
-/// What this agent knows of its part in the job.
+/// This agent's part in the job, as it knows it.
 struct OwnPart {
   std::string host;  ///< its name
   int pid = 0;       ///< of the ddprun that the user sees

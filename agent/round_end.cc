@@ -18,14 +18,14 @@ namespace {
 
 using Seconds = std::chrono::duration<double>;
 
-/// In less time no worker fills a machine's memory.
+/// No worker fills a machine's memory in less time.
 constexpr std::chrono::milliseconds kOomDelay{20};
 
-/// How long a failure that speaks of a lost peer may wait for that one's end: an interpreter with a
-/// GPU may take as long to end.
+/// How long a failure whose words mention a lost peer waits for that peer's end: an interpreter
+/// with a GPU may take as long to end.
 constexpr std::chrono::seconds kLostPeer{2};
 
-/// As the kernel dates files.
+/// The time by the clock with which the kernel dates files.
 std::timespec coarse_time() {
   std::timespec now{};
   clock_gettime(CLOCK_REALTIME_COARSE, &now);
@@ -52,7 +52,7 @@ void RoundEnd::clear(const rendezvous::Layout& layout) {
   exits_ = {};
 }
 
-/// A little later, so that it does not take the processor from workers that begin.
+/// Begins a little later, to leave the CPU to the starting workers.
 void RoundEnd::watch(bool gpus) {
   oom_.reset();
   oom_begins_.expires_after(kOomDelay);
@@ -70,7 +70,7 @@ void RoundEnd::ended(const launcher::WorkerEnd& end, TracePlaces places, std::st
     exits_.victims.push_back({layout_.first_rank + end.local_rank, end.status.text()});
     number = failures_.ended();
   }
-  // One that was made to print its stacks has ended before the others are stopped.
+  // A worker that had to print its stacks ends before the others are stopped.
   const std::timespec stopped = is_stopping() ? stop_dated_ : coarse_time();
   traces_.read(end, std::move(places), stopped,
                [this, end, number, cause = std::move(cause)](const Traces& traces) {
@@ -91,7 +91,7 @@ void RoundEnd::on_traces(const launcher::WorkerEnd& end, std::optional<std::size
     // A worker's words after it was stopped do not explain an earlier failure.
     stopped_.push_back({failure.rank, end.status, std::exchange(failure.stderr_tail, "")});
   }
-  // A worker that speaks of a lost peer did not fail for want of space, and is still looked at.
+  // If a worker's words mention a lost peer, a full disk is not the cause.
   if (!is_consequence(failure)) failure.cause = traces.cause;
   if (failure.cause.empty()) failure.cause = cause;
   if (!traces.core.empty()) log::info(ranks_text({failure.rank}) + " left a core: " + traces.core);
@@ -110,7 +110,7 @@ void RoundEnd::note_consequence(const rendezvous::Failure& failure) {
   }
 }
 
-/// A rank that waited until it failed may say where.
+/// Notes the place of a rank that waited in a collective until it failed, if its words show it.
 void RoundEnd::note_place(const rendezvous::Failure& failure) {
   if (!is_consequence(failure)) return;
   const std::string& words = failure.traceback.empty() ? failure.stderr_tail : failure.traceback;
@@ -121,7 +121,7 @@ void RoundEnd::note_place(const rendezvous::Failure& failure) {
   add_told(exits_.places, {{{failure.rank}, rendezvous::WorkerPlace::Kind::collective, at.text}});
 }
 
-/// Tells `first`, or waits for it if all failures speak of a lost peer and it may still come.
+/// Reports `first`. Waits if all failures mention a lost peer, and that peer's may still come.
 void RoundEnd::settle(std::optional<rendezvous::Failure> first) {
   const bool is_alone = layout_.local_size == layout_.world_size;
   if (!first && (is_stopping() || (all_ended_ && is_alone))) first = failures_.give_up();

@@ -23,8 +23,8 @@
 
 namespace ddprun::agent {
 
-/// How a round of this node's workers ends: finds out why each of them failed, and tells the first
-/// failure, as FirstFailure decides.
+/// How a round of this node's workers ends: finds out why each of them failed, and reports the
+/// first failure, as FirstFailure decides.
 ///
 /// Thread: the executor's.
 class RoundEnd {
@@ -32,9 +32,9 @@ class RoundEnd {
   struct Hooks {
     /// At most once in a round, within 2 s after a worker failed.
     std::function<void(rendezvous::Failure)> first_failure;
-    /// All that can be known of one that failed, or was stopped, is known.
+    /// The traces of a worker that failed, or was stopped, have been read.
     std::function<void(const launcher::WorkerEnd&, const std::string& exception)> examined;
-    /// Perhaps is_known() now.
+    /// is_known() may have become true.
     std::function<void()> settled;
   };
 
@@ -43,39 +43,39 @@ class RoundEnd {
   /// Another round begins.
   void clear(const rendezvous::Layout& layout);
 
-  /// Its workers run: from now on the kernel is asked what it did to them, or to their `gpus`.
+  /// The workers run: from now on asks the kernel what it did to them, or to their `gpus`.
   void watch(bool gpus);
 
-  /// One failed, or was stopped. `cause`: why, if this process did it; may be empty.
+  /// A worker failed, or was stopped. `cause`: why, if this process ended it; may be empty.
   void ended(const launcher::WorkerEnd& end, TracePlaces places, std::string cause);
 
-  /// One could not be started.
+  /// A worker could not be started.
   void not_started(int local_rank);
 
-  /// Their node stops them with `signal`: a second call changes nothing, but for failures that
-  /// wait for a cause. It has come from another node.
+  /// This node stops its workers with `signal`. Failures stop waiting for a cause: it has come from
+  /// another node. A second call changes nothing else.
   void stop(int signal);
   bool is_stopping() const { return stop_signal_ != 0; }
 
-  /// Where they were before, of those that were looked at.
+  /// The places of the sampled workers before the stop.
   void set_places(std::vector<rendezvous::WorkerPlace> places,
                   std::vector<rendezvous::CallPlace> calls);
 
-  /// No process of theirs is left; `killed` needed SIGKILL (local ranks).
+  /// No process of the workers is left; `killed` needed SIGKILL (local ranks).
   void all_ended(const std::vector<int>& killed);
 
   bool have_all_ended() const { return all_ended_; }
 
-  /// Whether all have ended, and nothing more can be known.
+  /// Whether all have ended, and all their traces are known.
   bool is_known() const;
 
-  /// Complete, once is_known(). The first that failed is among the victims, too.
+  /// Complete once is_known(). The victims include the first worker that failed.
   const rendezvous::WorkerExits& exits() const { return exits_; }
 
-  /// stop_line() of the workers that were stopped.
+  /// stop_line() of the stopped workers.
   std::string stop_line() const;
 
-  /// "rank 3 failed (exit 1); "; empty: no failure was told.
+  /// "rank 3 failed (exit 1); "; empty: no failure was reported.
   const std::string& first_failure() const { return first_failure_; }
 
  private:
@@ -96,17 +96,17 @@ class RoundEnd {
   std::optional<launcher::GpuErrorWatch> gpu_errors_;  // nullopt: there are no GPUs
   boost::asio::steady_timer oom_begins_;
 
-  // Of the latest round.
+  // The latest round.
   rendezvous::Layout layout_;
   bool all_ended_ = false;
-  int under_examination_ = 0;  // workers that failed, or were stopped
+  int under_examination_ = 0;  // workers whose traces are being read
   FirstFailure failures_;
-  std::optional<boost::asio::steady_timer> cause_limit_;  // while a lost peer may still be named
+  std::optional<boost::asio::steady_timer> cause_limit_;  // set while waits_for_cause()
   std::string first_failure_;
-  int stop_signal_ = 0;  // the first one they got; 0: none
+  int stop_signal_ = 0;  // the first one; 0: none
   std::vector<StoppedWorker> stopped_;
   std::chrono::steady_clock::time_point stop_began_;
-  std::timespec stop_dated_{};  // the same, as the kernel dates files
+  std::timespec stop_dated_{};  // the same by coarse_time()
   rendezvous::WorkerExits exits_;
 };
 

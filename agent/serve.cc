@@ -85,7 +85,7 @@ class Serving {
     finish(Interrupted{signal});
   }
 
-  /// Each wait is counted from its own beginning.
+  /// Restarts the timer for every wait.
   void on_round_changed(bool runs) {
     if (runs) return wait_reporter_.end();
     wait_reporter_.begin([this](std::chrono::seconds waited) { report_waiting(waited); });

@@ -9,22 +9,22 @@
 
 namespace ddprun::agent {
 
-/// Answers where the workers are: the question "/stacks", and a signal that asks for it.
+/// Shows where the workers are: answers the question "/stacks", and a signal.
 ///
-/// Thread: the executor's of all that it is given.
+/// Thread: that of its references' executor.
 class StackAnswers {
  public:
-  /// The references must outlive this. `threads` merge what many nodes have answered.
+  /// The references must outlive this. `threads` merge the answers of many nodes.
   StackAnswers(NodeWorkers& workers, Answers& answers, AsyncJobs& threads)
       : workers_(workers), answers_(answers), threads_(threads) {}
 
-  /// Adds the route; before Answers::open.
+  /// Adds the route. Call it before Answers::open.
   void add_route();
 
   /// Shows the stacks of this node's workers on the console, whatever --log_level says.
   void show();
 
-  /// The same of all nodes' workers.
+  /// The same for all nodes' workers, as a warning.
   void show_all();
 
  private:

@@ -14,7 +14,7 @@ CollectedStacks collected(const std::string& host, const StackRequest& request,
   std::vector<RankStack> ranks;
   for (const auto& [rank, pid] : processes) {
     ProcessStack& stack = result.of_rank[rank] = std::move(read.of[pid]);
-    // The helper may have been killed, or had no place.
+    // The helper may have been killed, or could not start.
     if (stack.sample.state == '?') stack.sample = launcher::sample_processes({pid})[0];
     result.calls[rank] = launcher::calls_of(pid, rank);
     ranks.push_back(rank_stack(rank, result.of_rank[rank]));

@@ -19,28 +19,28 @@ namespace ddprun::agent {
 
 /// The stacks of this node's workers, all at one moment.
 struct CollectedStacks {
-  Stacks stacks;                                           ///< for people, and for other nodes
+  Stacks stacks;                                           ///< to show, and for other nodes
   std::map<int, ProcessStack> of_rank;                     ///< by global rank
   std::map<int, std::vector<launcher::WorkerCall>> calls;  ///< likewise
 };
 
-/// Collects them in a helper process (agent/stack_helper), on a thread that waits for it, only when
-/// asked.
+/// Collects stacks in a helper process (agent/diagnosis/stack_helper), for which a thread waits;
+/// only when asked.
 ///
-/// Destroying it drops what is still to come. Thread: the executor's.
+/// Destroying it drops pending calls. Thread: the executor's.
 class StackCollector {
  public:
   using Process = WorkerWatch::Process;
   using Done = std::function<void(const CollectedStacks&)>;
 
-  /// py-spy is looked for beside `program`, too.
+  /// Looks for py-spy beside `program`, too.
   StackCollector(boost::asio::any_io_executor executor, std::string program, std::string host)
       : jobs_(executor), program_(std::move(program)), host_(std::move(host)) {}
 
-  /// Calls `done`, once and not from within, with the stacks of `processes`: within about
-  /// kStacksLimit. `native`: calls of C and C++ below Python's, too, for which a process stands
-  /// still for some milliseconds; the others have theirs always. A call while the same is under way
-  /// gets its result.
+  /// Calls `done` once, later, with the stacks of `processes`: within about kStacksLimit. `native`:
+  /// also the calls of C and C++ below Python's, for which a process stands still for some
+  /// milliseconds; processes without Python always have theirs. A call while one with the same
+  /// `native` is pending gets its result.
   void collect(const std::vector<Process>& processes, bool native, Done done);
 
  private:
