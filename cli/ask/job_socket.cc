@@ -80,7 +80,7 @@ Result<std::string> read_all(const Fd& fd, Clock::time_point deadline, milliseco
   }
 }
 
-/// The sentence of a refusal, {"error":"..."}, without reading more of JSON than that.
+/// The sentence of a refusal, {"error":"..."}; reads no other JSON.
 std::string refusal_in(std::string_view body) {
   constexpr std::string_view kBegin = "{\"error\":\"";
   const size_t end = body.rfind("\"}");
@@ -128,14 +128,14 @@ std::string names_of(const std::vector<RunningJob>& jobs) {
   return text;
 }
 
-/// Its process may be about to listen, and was not killed.
+/// Whether the socket is new: then its process may be about to listen.
 bool is_new(const std::string& path) {
   constexpr time_t kNew = 2;  // seconds
   struct stat status = {};
   return stat(path.c_str(), &status) == 0 && std::time(nullptr) - status.st_ctime <= kNew;
 }
 
-/// Removes what a ddprun that was killed has left behind.
+/// Removes a socket that a killed ddprun has left behind.
 void remove_abandoned(const std::string& path) {
   if (!is_new(path)) unlink(path.c_str());
 }

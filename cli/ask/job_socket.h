@@ -10,13 +10,13 @@
 #include "agent/ask/status.h"
 #include "base/error.h"
 
-// Asking the ddpruns of this user on this host. Blocks, for a command that does nothing else.
+// Asks the ddpruns of this user on this host. Blocks, for a command that does nothing else.
 
 namespace ddprun::cli {
 
 /// Sends an HTTP request for `target` to the socket at `path`, and returns the body of the answer.
 /// Errors: closed (no process listens there any more), unreachable (it ended before it had
-/// answered), timed_out, usage (the answer is a refusal: its sentence), protocol, system.
+/// answered), timed_out, usage (a refusal, with its sentence), protocol, system.
 Result<std::string> ask_socket(const std::string& path, std::string_view method,
                                const std::string& target, std::chrono::milliseconds limit);
 
@@ -27,11 +27,11 @@ struct RunningJob {
   std::string problem;           ///< why the status is unknown; empty: it is known
 };
 
-/// All of them. Removes the sockets of those that have ended without doing so.
+/// All running jobs. Removes the sockets that ended ddpruns have left behind.
 std::vector<RunningJob> running_jobs();
 
-/// The one of `jobs` that has this id, or pid; without a name the only one. Several ddpruns of one
-/// job count as one. Errors: usage (none, or several: which).
+/// The job with this id or pid; without a name, the only job. Several ddpruns of one job count as
+/// one. Errors: usage (no job, or several: names them).
 Result<RunningJob> choose_job(const std::vector<RunningJob>& jobs, const std::string& name);
 
 }  // namespace ddprun::cli

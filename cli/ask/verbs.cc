@@ -33,7 +33,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kAnswerLimit{20'000};
 constexpr milliseconds kWatchPause{1'000};
-constexpr int kWatchShare = 4;  // of the time the master of a large job is left alone
+constexpr int kWatchShare = 4;  // for a large job's master: the pause in answer times
 constexpr milliseconds kFollowPause{300};
 constexpr milliseconds kStopPause{50};
 constexpr const char* kClearScreen = "\x1b[H\x1b[J";
@@ -49,7 +49,7 @@ int print(const std::string& text) {
   return written ? 0 : fail(os_error("cannot write to stdout", errno), 125);
 }
 
-/// The terminal's size; where stdout is none there is room for all.
+/// The terminal's size. If stdout is no terminal, there is room for all.
 agent::ask::StatusView view_of(const VerbLine& line) {
   winsize size{};
   const bool is_terminal = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 1;
@@ -90,7 +90,7 @@ int list_jobs(const VerbLine&) {
   return text.empty() ? 0 : print(agent::ask::list_heading() + text);
 }
 
-/// Whether the next attempt may succeed, or tells that the job has ended.
+/// Whether the next attempt may succeed, or show that the job has ended.
 bool may_pass(const Error& error) {
   return error.code == Errc::timed_out || error.code == Errc::unreachable;
 }
@@ -155,8 +155,8 @@ int show_stacks(const VerbLine& line) {
                 : fail(stacks.error());
 }
 
-/// Waits until the ddprun here has ended, which may take as long as its --shutdown_timeout. It is
-/// asked again and again: its line to the master may break with the message on it.
+/// Waits until the ddprun here has ended; this may take as long as its --shutdown_timeout. Asks it
+/// again and again: its line to the master may break and lose the message.
 int stop_job(const VerbLine& line) {
   const Result<RunningJob> job = choose_job(running_jobs(), name_in(line, 0));
   if (!job) return fail(job.error());
@@ -177,7 +177,7 @@ int stop_job(const VerbLine& line) {
                ", has ended\n");
 }
 
-/// On a terminal nothing but text, lines and tabs; a progress line stays one.
+/// For a terminal, only text, lines and tabs; a progress line stays one.
 std::string shown_log(const std::string& text) {
   if (isatty(STDOUT_FILENO) == 0) return text;
   std::string shown;
@@ -190,11 +190,11 @@ std::string shown_log(const std::string& text) {
   return shown;
 }
 
-/// Whether a piece is the last one for now. One that is not full was: a rank that goes on writing
-/// would otherwise be followed for ever.
+/// Whether a piece is the last one for now: a piece that is not full is. If a rank keeps writing,
+/// kMostShown ends the log.
 bool is_last(const LogPiece& piece, std::uint64_t shown) {
   constexpr std::uint64_t kMostShown = 512 * 1024;  // more than is kept, also as U+FFFD
-  constexpr std::uint64_t kCutCharacter = 3;        // which is left for the next piece
+  constexpr std::uint64_t kCutCharacter = 3;        // bytes left for the next piece
   return piece.next - piece.from < agent::ask::kMaxPiece - kCutCharacter || shown >= kMostShown;
 }
 
@@ -231,7 +231,7 @@ int show_log(const VerbLine& line) {
 
 using RunVerb = int (*)(const VerbLine& line);
 
-/// Beside the table of verb_line.cc.
+/// The actions of the table in verb_line.cc.
 RunVerb action_of(std::string_view verb) {
   if (verb == "ls") return list_jobs;
   if (verb == "status") return show_status;

@@ -16,7 +16,7 @@ constexpr std::array kEndingSignals = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGTSTP
 
 launcher::TerminalSettings* settings = nullptr;  // for the signals' handlers
 
-/// Where stdout is a pipe, a pager behind it reads the keys.
+/// Whether this process reads the keys: if stdout is a pipe, a pager behind it does.
 bool has_terminal() {
   return tcgetpgrp(STDIN_FILENO) == getpgrp() && isatty(STDOUT_FILENO) == 1;
 }
@@ -29,7 +29,7 @@ void handle_signals() {
   }
 }
 
-/// The signal has its usual effect when this returns.
+/// Restores the terminal; the signal has its usual effect when this returns.
 void give_terminal_back(int signal) {
   settings->suspend();
   std::signal(signal, SIG_DFL);
@@ -71,7 +71,7 @@ WatchKeys::Event WatchKeys::wait_until(std::chrono::steady_clock::time_point end
     const auto left =
         std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
     if (left.count() <= 0) return Event::none;
-    // The kernel would stop a process that reads a terminal which another one has.
+    // The kernel stops a process that reads a terminal of another process.
     const bool reads = settings != nullptr && has_terminal();
     std::array<pollfd, 2> ready = {{{resized_.get(), POLLIN, 0}, {STDIN_FILENO, POLLIN, 0}}};
     if (poll(ready.data(), reads ? 2 : 1, static_cast<int>(left.count())) <= 0) continue;

@@ -9,10 +9,10 @@
 namespace ddprun::cli {
 
 /// The user of `ddprun watch`: keys and the terminal's size. If stdin and stdout are the terminal
-/// and this process has it, each key comes at once, without echo. The terminal has the user's
-/// settings again when this object or the process ends, or is stopped by Ctrl-Z.
+/// and this process has it, each key comes at once, without echo. Restores the user's settings of
+/// the terminal when this object or the process ends, or Ctrl-Z stops it.
 ///
-/// One at a time. Thread: the main one.
+/// Make only one at a time. Thread: the main one.
 class WatchKeys {
  public:
   enum class Event { none, resized, quit };
