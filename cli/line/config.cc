@@ -18,7 +18,7 @@
 namespace ddprun::cli {
 namespace {
 
-/// Flags about one command line.
+/// Flags that a file cannot set: they are about one command line.
 constexpr std::array kNotForFiles = std::to_array<std::string_view>(
     {"bench", "config", "dry_run", "json", kHelp, kVersion, kPrintCompletion});
 
@@ -47,7 +47,7 @@ std::string unknown_key(std::string_view key) {
          did_you_mean(suggest(with_underscores(key), names), "ddprun --help lists all flags");
 }
 
-/// nullopt: it is no scalar that a flag could have.
+/// The text of a scalar; nullopt: it is no scalar that a flag could have.
 std::optional<std::string> scalar_text(const toml::node& node) {
   if (const auto text = node.value_exact<std::string>()) return text;
   if (const auto number = node.value_exact<std::int64_t>()) return std::to_string(*number);
@@ -60,7 +60,7 @@ std::optional<std::string> scalar_text(const toml::node& node) {
   return std::nullopt;
 }
 
-/// Its elements between commas. nullopt: an element is no scalar, or has a comma itself.
+/// Its elements between commas; nullopt: an element is no scalar, or contains a comma.
 std::optional<std::string> list_text(const toml::array& array) {
   std::string list;
   for (const toml::node& node : array) {
@@ -140,7 +140,7 @@ class Reader {
     return {};
   }
 
-  /// Errors: usage (two set the same flag).
+  /// Errors: usage (two entries set the same flag).
   Result<std::vector<ConfigEntry>> take_entries() {
     std::vector<ConfigEntry> entries;
     for (auto& [line, entry] : lines_) {

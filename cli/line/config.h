@@ -12,13 +12,13 @@
 
 namespace ddprun::cli {
 
-/// The file of the current directory that is read unless another one is named.
+/// The name of the file in the current directory that is read unless the user names another one.
 constexpr std::string_view kConfigName = "ddprun.toml";
 
 /// The value of --config that means: read none.
 constexpr std::string_view kNoConfig = "none";
 
-/// No longer file is read; toml++ goes down a level of its stack for each part of a dotted key.
+/// The longest file: toml++ goes down a level of its stack for each part of a dotted key.
 constexpr size_t kLongestConfig = 16 * 1024;
 
 /// A flag that a file sets.
@@ -32,9 +32,9 @@ struct ConfigEntry {
 /// The entries of a file, in the order of its lines. A key is a flag's name, with dashes or
 /// underscores; its value a string, a number, a boolean for a switch, or an array for a list.
 ///
-/// Errors: usage, "NAME:LINE: " and what is wrong: no TOML, an unknown key, a flag that is not for
-/// files, a key that is there twice, a value of another type. Whether the flag accepts the value is
-/// not checked.
+/// Errors: usage, "NAME:LINE: " and the reason: no TOML, an unknown key, a flag that is not for
+/// files, a key that is there twice, a value of another type. Does not check whether the flag
+/// accepts the value.
 Result<std::vector<ConfigEntry>> parse_config(std::string_view text, const std::string& name);
 
 }  // namespace ddprun::cli

@@ -17,7 +17,7 @@ Error unreadable(int error_number) {
   return usage_error(os_error("cannot be read", error_number).message);
 }
 
-/// Why a file that was found does not count; empty: it does.
+/// Why a found file does not count; empty: it does.
 std::string distrust(const struct stat& status) {
   const uid_t own = geteuid();
   if (status.st_uid != own && status.st_uid != 0) {
@@ -47,7 +47,7 @@ Result<std::string> read_all(const Fd& file) {
 }  // namespace
 
 Result<std::optional<std::string>> read_config_file(const std::string& path, bool named) {
-  // O_NONBLOCK: the open of a named pipe would wait.
+  // O_NONBLOCK: opening a named pipe would wait.
   const int flags = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | (named ? 0 : O_NOFOLLOW);
   const Fd file(open(path.c_str(), flags));
   if (!file) {

@@ -37,12 +37,12 @@ struct LocalSize {
 /// The value of --deadline_signal.
 struct DeadlineSignal {
   int signal = SIGUSR2;
-  std::chrono::milliseconds notice{90'000};  ///< so long before the deadline
+  std::chrono::milliseconds notice{90'000};  ///< from the signal to the deadline
 };
 
 /// The hosts to start agents on, with one command.
 struct RemoteOptions {
-  std::optional<remote::HostNames> hosts;  ///< --hosts, or those of the scheduler
+  std::optional<remote::HostNames> hosts;  ///< --hosts, or the scheduler's
   std::string host_file;                   ///< --hostfile; empty: none
   std::string ssh = "ssh";
   remote::Starter starter = remote::Starter::ssh;  ///< another one in the scheduler's job
@@ -58,11 +58,11 @@ struct RemoteOptions {
 struct RawOptions {
   agent::JobSpec job;  ///< options that are independent of others and of the host
   std::set<std::string_view>
-      given;  ///< flags with a value of the user's: command line, environment, file
-  /// Values that are not from the command line: "--nnodes 2", and where they are from.
+      given;  ///< flags that the user has set: by command line, environment or file
+  /// Values that are not from the command line: "--nnodes 2", and their source.
   std::vector<std::pair<std::string, std::string>> settings;
-  std::vector<std::string> config_options;  ///< those of a file, as options of a command line
-  std::string unread_config;                ///< why one that was found is not; empty: it is
+  std::vector<std::string> config_options;  ///< those of the file, as options of a command line
+  std::string unread_config;                ///< why the found file is not read; empty: it is
   std::string engine = "auto";              ///< --engine
   std::optional<DeadlineSignal> deadline_signal = DeadlineSignal();  ///< nullopt: none
   std::optional<int> requeue;                                        ///< --requeue
@@ -85,15 +85,15 @@ struct RawOptions {
   bool dry_run = false;
   std::string shell;    ///< --print_completion; empty: not given
   bool doctor = false;  ///< `ddprun doctor`
-  bool json = false;    ///< its report in JSON
-  bool bench = false;   ///< it loads the network
+  bool json = false;    ///< --json: the doctor's report in JSON
+  bool bench = false;   ///< --bench: the doctor loads the network
   RemoteOptions remote;
   std::string rdzv_conf;          ///< --rdzv_conf as given
   bool has_separator = false;     ///< "--" preceded the program; a later one belongs to it
-  bool ignore_node_rank = false;  ///< with c10d, nodes are ranked by order of joining
+  bool ignore_node_rank = false;  ///< c10d and etcd rank nodes by order of joining
 };
 
-/// The value of a flag that was given without one, which it may be.
+/// The value of a flag with Flag::kAlone that the user gave without a value.
 constexpr std::string_view kLeftOut = "auto";
 
 /// Whether a flag accepted its value. Converts from the bool that says so.

@@ -70,7 +70,7 @@ bool set_file(std::string_view value, Conf& conf) {
 // clang-format off
 constexpr auto kKeys = std::to_array<Key>({
     {"join_timeout", kExpectsNonzeroTime, set_join_timeout},
-    {"timeout", kExpectsNonzeroTime, set_join_timeout},  // what "static" calls join_timeout
+    {"timeout", kExpectsNonzeroTime, set_join_timeout},  // join_timeout of "static"
     {"last_call_timeout", kExpectsTime,
      [](std::string_view value, Conf& conf) { return assign(parse_time(value), conf.last_call); }},
     {"keep_alive_interval", kExpectsNonzeroTime,
@@ -97,8 +97,8 @@ constexpr auto kKeys = std::to_array<Key>({
 });
 // clang-format on
 
-/// torchrun accepts any key. One that is close to a known one is refused as a typing mistake; the
-/// others have no effect there either, and the user is told.
+/// torchrun accepts any key. ddprun refuses a key that is close to a known one: it is a typing
+/// mistake. Others have no effect in torchrun either, and get a warning.
 Result<> unknown_key(std::string_view name, agent::JobSpec& job) {
   std::vector<std::string> names;
   for (const Key& key : kKeys) names.emplace_back(key.name);
@@ -109,7 +109,7 @@ Result<> unknown_key(std::string_view name, agent::JobSpec& job) {
   return {};
 }
 
-/// PyTorch's own tests quote the value within their arguments, where no shell removes the quotes.
+/// PyTorch's own tests put quotes around the value, which no shell removes.
 std::string_view unquoted(std::string_view text) {
   const bool quoted = text.size() > 1 && text.front() == text.back() &&
                       (text.front() == '\'' || text.front() == '"');

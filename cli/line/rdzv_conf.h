@@ -12,7 +12,7 @@
 
 namespace ddprun::cli {
 
-/// How --rdzv_conf wants etcd to be reached.
+/// How to reach etcd, from --rdzv_conf.
 struct EtcdConf {
   bool https = false;
   rendezvous::etcd::TlsFiles files;
@@ -22,17 +22,17 @@ struct EtcdConf {
   }
 };
 
-/// Sets `job` and `etcd` from the value of torchrun's --rdzv_conf, "key=value,key=value". Keys for
-/// things that ddprun does not have are accepted without effect, unknown ones with a warning in
-/// `job`, unless they are close to a known one. Quotes around the whole are left out.
+/// Sets `job` and `etcd` from the value of torchrun's --rdzv_conf, "key=value,key=value". Keys of
+/// torchrun that mean nothing here have no effect. Unknown keys get a warning in `job`, or are an
+/// error if they are close to a known one. Drops quotes around the whole.
 ///
-/// Errors: usage, worded to follow the flag's name: "has no key 'x'; did you mean y?".
+/// Errors: usage; the sentence follows the flag's name: "has no key 'x'; did you mean y?".
 Result<> set_rdzv_conf(std::string_view text, agent::JobSpec& job, EtcdConf& etcd);
 
-/// The pair of set_rdzv_conf for these: "more_ports=1:2".
+/// The pair of --rdzv_conf for these ports: "more_ports=1:2".
 std::string more_ports_text(const std::vector<std::uint16_t>& ports);
 
-/// Whether its keys about etcd can be followed. Errors: usage, with the flag's name.
+/// Checks the keys about etcd. Errors: usage, with the flag's name.
 Result<> check_etcd_conf(const EtcdConf& etcd, bool by_etcd);
 
 }  // namespace ddprun::cli

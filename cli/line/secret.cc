@@ -24,7 +24,7 @@ constexpr std::size_t kMadeBytes = 32;
 
 constexpr const char* kHowToMake = "as `ddprun secret` makes them";
 
-/// The value of a hexadecimal digit; -1: it is none.
+/// The value of a hexadecimal digit; -1: it is no digit.
 int digit_value(char digit) {
   if (digit >= '0' && digit <= '9') return digit - '0';
   const int lower = std::tolower(static_cast<unsigned char>(digit));
@@ -38,7 +38,7 @@ std::string_view without_space(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kSpace) + 1 - first);
 }
 
-/// Memory on the stack that is overwritten at the end.
+/// Memory on the stack that its destructor overwrites.
 template <std::size_t kSize>
 struct Scratch {
   ~Scratch() { explicit_bzero(bytes.data(), bytes.size()); }
@@ -53,7 +53,7 @@ Result<Fd> open_secret_file(const std::string& path) {
         "here): write another one to a file, or write ./ before the name");
   }
   const std::string what = "--secret_file " + path;
-  // A name of a pipe must not hold up the start.
+  // O_NONBLOCK: opening a named pipe would wait.
   Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status = {};
   if (!file || fstat(file.get(), &status) != 0) {
@@ -64,17 +64,17 @@ Result<Fd> open_secret_file(const std::string& path) {
     return usage_error(what + " belongs to another user (uid " + std::to_string(status.st_uid) +
                        "), who may change it: use a file of your own");
   }
-  // Root gives it to a group, as Kubernetes does a mounted Secret to that of the pod.
+  // Root gives the file to a group, as Kubernetes gives a mounted Secret to the pod's.
   const bool is_given = status.st_uid == 0 && geteuid() != 0;
   const mode_t refused = is_given ? S_IWGRP | S_IXGRP | S_IRWXO : S_IRWXG | S_IRWXO;
   if ((status.st_mode & refused) == 0) return file;
   return usage_error(what + " is open to other users than its owner: chmod 600 it");
 }
 
-/// A secret as it is written, with a newline.
+/// A secret in its written form, with a newline.
 using SecretLine = Scratch<2 * kMadeBytes + 1>;
 
-/// Two digits for each byte.
+/// Writes two digits for each byte.
 void write_digits(std::string_view bytes, char* to) {
   constexpr std::string_view kDigits = "0123456789abcdef";
   for (const char each : bytes) {
@@ -143,7 +143,7 @@ Secret secret_text(const Secret& secret) {
 
 Result<Secret> new_secret() {
   Scratch<kMadeBytes> random;
-  // So few bytes come whole, or not at all: getrandom(2).
+  // getrandom(2) returns so few bytes whole, or fails.
   while (getrandom(random.bytes.data(), kMadeBytes, 0) != kMadeBytes) {
     if (errno != EINTR) return os_error("cannot get random bytes", errno);
   }

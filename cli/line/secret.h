@@ -9,16 +9,16 @@
 
 namespace ddprun::cli {
 
-/// The environment variable that may hold the secret itself, and that for the name of a file.
+/// The environment variables that may hold the secret itself, or the name of its file.
 constexpr const char* kSecretVariable = "DDPRUN_SECRET";
 constexpr const char* kSecretFileVariable = "DDPRUN_SECRET_FILE";
 
-/// The bytes of a secret that is written as `ddprun secret` does: at least 32 hexadecimal digits.
-/// White space around them is ignored. Errors: usage, which name `source` and never the text.
+/// The bytes of a secret, written as `ddprun secret` does: at least 32 hexadecimal digits. Ignores
+/// white space around them. Errors: usage; they name `source`, and never the text.
 Result<Secret> decode_secret(std::string_view text, const std::string& source);
 
-/// The secret in a file that is this user's or root's, and that no other user may read. Errors:
-/// usage.
+/// Reads the secret of a file. It must be this user's or root's, and no other user may read it.
+/// Errors: usage.
 Result<Secret> read_secret_file(const std::string& path);
 
 /// A secret's bytes as `ddprun secret` writes them, without the newline.

@@ -20,7 +20,7 @@ using launcher::NumaBinding;
 constexpr int kMostWorkers = 65'536;
 constexpr int kMostNodes = 32'767;  // so that the number of all workers is an int
 
-/// A value of a flag that takes one of several names, and its meaning.
+/// A name that a flag accepts as its value, and its meaning.
 template <class T>
 struct Choice {
   std::string_view name;

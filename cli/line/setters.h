@@ -31,7 +31,7 @@ SetResult set_time(std::string_view value, RawOptions& raw) {
   return assign(parse_time(value), raw.job.*kMember);
 }
 
-/// Likewise, for one of at least kShortestTime.
+/// Likewise, to a duration of at least kShortestTime.
 template <auto kMember>
 SetResult set_nonzero_time(std::string_view value, RawOptions& raw) {
   return assign(parse_time(value, kShortestTime), raw.job.*kMember);
@@ -72,12 +72,12 @@ SetResult set_log_dir(std::string_view value, RawOptions& raw);
 SetResult set_events(std::string_view value, RawOptions& raw);
 SetResult set_web(std::string_view value, RawOptions& raw);
 
-// Flags that tune torchrun's own Python: refused where they would change what happens.
+// Flags that tune torchrun's own Python. They refuse values that would change what happens.
 SetResult set_event_handler(std::string_view value, RawOptions& raw);
 SetResult set_logs_specs(std::string_view value, RawOptions& raw);
 SetResult set_start_method(std::string_view value, RawOptions& raw);
 
-/// For flags that print something: they have no value.
+/// The setter of flags that print something: they have no value.
 SetResult set_nothing(std::string_view value, RawOptions& raw);
 
 /// The value of --numa_binding that means `how`.

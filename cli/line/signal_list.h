@@ -11,9 +11,9 @@ namespace ddprun::cli {
 /// The numbers of comma-separated names of signals, each once. A name is in either case, with or
 /// without "SIG". Pure.
 ///
-/// Errors: usage, worded to follow the flag's name: "got the unknown signal 'SIGTREM'; did you mean
-/// SIGTERM?". Signals that no process can catch, or that do not ask a process to end (signal(7)),
-/// are errors too.
+/// Errors: usage; the sentence follows the flag's name: "got the unknown signal 'SIGTREM'; did you
+/// mean SIGTERM?". Signals that no process can catch, or that do not ask a process to end
+/// (signal(7)), are errors, too.
 Result<std::vector<int>> parse_signals(std::string_view text);
 
 }  // namespace ddprun::cli

@@ -9,7 +9,7 @@
 namespace ddprun::cli {
 namespace {
 
-/// Edit distance in which two swapped neighbours count once.
+/// The edit distance; two swapped neighbours count once.
 size_t distance(std::string_view a, std::string_view b) {
   std::vector<size_t> before_last, last, row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});

@@ -8,20 +8,20 @@
 
 #include "base/error.h"
 
-// Errors in the command line, and what the user probably meant. Pure.
+// Errors in the command line, and guesses of what the user meant. Pure.
 
 namespace ddprun::cli {
 
-/// An error in the command line; `sentence` names the flag, the value, and what would be right.
+/// An error in the command line; `sentence` names the flag, the value, and a right one.
 Error usage_error(std::string sentence);
 
-/// The candidate closest to `word`: the fewest letters to insert, remove, replace or swap, the
-/// first of several. nullopt when none is close enough for a typing mistake (more than a third of
-/// the letters differ).
+/// The first candidate closest to `word`: with the fewest letters to insert, remove, replace or
+/// swap. nullopt: none is close enough for a typing mistake (more than a third of the letters
+/// differ).
 std::optional<std::string> suggest(std::string_view word,
                                    const std::vector<std::string>& candidates);
 
-/// The first candidate that is `word` and more, such as nproc_per_node for "nproc".
+/// The first candidate that begins with `word`, such as nproc_per_node for "nproc".
 std::optional<std::string> name_that_begins_with(std::string_view word,
                                                  const std::vector<std::string>& candidates);
 

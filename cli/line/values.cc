@@ -40,9 +40,9 @@ bool is_name(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), is_good);
 }
 
-/// Also of one with the name of an interface, as in "fe80::1%eth0".
+/// Parses an IPv6 address, with the name of an interface or without, as in "fe80::1%eth0".
 std::optional<in6_addr> ipv6(std::string_view text) {
-  if (text.find('\0') != text.npos) return std::nullopt;  // where a C string ends
+  if (text.find('\0') != text.npos) return std::nullopt;  // inet_pton would stop there
   const size_t percent = text.find('%');
   if (percent != text.npos && !is_name(text.substr(percent + 1))) return std::nullopt;
   in6_addr address;
@@ -100,7 +100,7 @@ std::optional<bool> parse_switch(std::string_view text) {
 
 std::optional<milliseconds> parse_time(std::string_view text, milliseconds least) {
   // No from_chars and no llround: they would make each start load the mathematics library.
-  // The other forms that strtod accepts, such as "inf" or "0x10", contain other characters.
+  // strtod accepts other forms, too, such as "inf" or "0x10", but they contain other characters.
   const std::string numeral(text.substr(0, text.find_first_not_of("0123456789.eE+-")));
   char* rest = nullptr;
   const double number = std::strtod(numeral.c_str(), &rest);

@@ -16,7 +16,7 @@ namespace ddprun::cli {
 
 // Parsers of the values of flags. Pure; nullopt or false: not a valid value.
 
-/// Assigns `value` to `target` if there is one. Returns whether there is.
+/// If there is a value, assigns it to `target`. Returns whether there is.
 template <class T, class Target>
 bool assign(std::optional<T> value, Target& target) {
   // NOLINTNEXTLINE(bugprone-optional-value-conversion): not every target is an optional
@@ -27,7 +27,7 @@ bool assign(std::optional<T> value, Target& target) {
 /// `text` without leading and trailing spaces.
 std::string_view trimmed(std::string_view text);
 
-/// The words between commas; of an empty text, one empty word.
+/// The words between commas; an empty text has one empty word.
 std::vector<std::string_view> split(std::string_view text);
 
 /// A whole number from `least` to `most`.
@@ -39,8 +39,8 @@ std::optional<bool> parse_switch(std::string_view text);
 /// The longest time: 1000 days. A deadline that far away still fits every clock.
 constexpr std::chrono::milliseconds kLongestTime = std::chrono::hours(24'000);
 
-/// The shortest time where 0 makes no sense. A heartbeat interval below it would only cost CPU
-/// time.
+/// The shortest time for flags in which 0 makes no sense. A shorter heartbeat interval would only
+/// cost CPU time.
 constexpr std::chrono::milliseconds kShortestTime{10};
 
 constexpr std::string_view kExpectsTime =
@@ -48,16 +48,15 @@ constexpr std::string_view kExpectsTime =
 constexpr std::string_view kExpectsNonzeroTime =
     "a time from 10ms to 1000d: seconds, or with a unit such as 500ms, 10min or 1h";
 
-/// A duration from `least` to kLongestTime: a number of seconds, or one with a unit right after it
-/// (ms, s, m or min, h, d). Rounded to milliseconds; a positive duration is never rounded to 0.
+/// A duration from `least` to kLongestTime: a number of seconds, or a number directly followed by a
+/// unit (ms, s, m or min, h, d). Rounded to milliseconds; never rounds a positive duration to 0.
 std::optional<std::chrono::milliseconds> parse_time(
     std::string_view text, std::chrono::milliseconds least = std::chrono::milliseconds(0));
 
 /// true, t, yes, y, 1 or false, f, no, n, 0, in either case.
 std::optional<bool> parse_truth(std::string_view text);
 
-/// Whether it is an IPv6 address that means something only together with an interface, as in
-/// "fe80::1%eth0".
+/// Whether it is an IPv6 address that needs an interface, as in "fe80::1%eth0".
 bool is_link_local(std::string_view address);
 
 /// An endpoint as the user wrote it.

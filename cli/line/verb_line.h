@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 
-// The commands that ask a running job, and their command lines. Pure.
+// The commands that ask running jobs, and their command lines. Pure.
 
 namespace ddprun::cli {
 
@@ -16,18 +16,18 @@ namespace ddprun::cli {
 struct VerbText {
   std::string_view name;
   std::string_view arguments;  ///< as in its usage
-  std::string_view options;    ///< those it accepts, with a space after each
+  std::string_view options;    ///< its options, with a space after each
   size_t most_names;           ///< words that are no options
   std::string_view help;       ///< begins like "shows ..."
 };
 
-/// All of them, in the order of their help.
+/// All commands, in the order of their help.
 std::span<const VerbText> verb_texts();
 
-/// The one of that name; nullptr: there is none.
+/// The command of this name; nullptr: there is none.
 const VerbText* find_verb_text(std::string_view name);
 
-/// The arguments of a verb.
+/// The arguments of such a command.
 struct VerbLine {
   std::vector<std::string> options;  ///< "--json"
   std::vector<std::string> names;
