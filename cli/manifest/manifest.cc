@@ -16,11 +16,11 @@ constexpr size_t kLongestLabel = 63;
 constexpr size_t kLongestSecretName = 253;
 constexpr size_t kLongestImage = 1024;
 
-/// The minor versions of Kubernetes that know these fields first, and the label with a domain.
+/// The first minor versions of Kubernetes that know these fields, and the label with a domain.
 constexpr int kLongLabel = 27, kReplacementPolicy = 28, kOptionalConditions = 29,
               kSuccessPolicy = 30;
 
-/// A wrong value in a sentence, as one line.
+/// A wrong value for a sentence, as one line.
 std::string shown(const std::string& value) {
   std::string text = yaml_text(printable(cut(value, 100)));
   text.front() = text.back() = '\'';
@@ -31,7 +31,7 @@ bool is_label_character(char c) {
   return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
 }
 
-/// RFC 1123, in lower case as Kubernetes wants it.
+/// Whether it is a label of RFC 1123, in lower case as Kubernetes requires.
 bool is_label(std::string_view text) {
   return !text.empty() && text.size() <= kLongestLabel &&
          std::all_of(text.begin(), text.end(), is_label_character) && text.front() != '-' &&
@@ -55,7 +55,7 @@ bool is_image(std::string_view text) {
          text.find_first_not_of(kGood) == std::string_view::npos;
 }
 
-/// The suffix with which the controllers name a job's last pod or its host.
+/// The suffix of the controllers' name for a job's last pod or its host.
 std::string last_suffix(const Manifest& manifest) {
   const std::string index = std::to_string(manifest.max_nodes - 1);
   return manifest.kind == ManifestKind::job ? "-" + index : "-node-0-" + index + "-abcde";
@@ -79,19 +79,19 @@ Result<> check_name(const Manifest& manifest) {
                      std::to_string(kLongestLabel));
 }
 
-/// Kubernetes replaces $(NAME) in arguments, and reads $$ as one $.
+/// Doubles each $: Kubernetes replaces $(NAME) in arguments, and reads $$ as one $.
 std::string without_variables(std::string_view argument) {
   std::string text;
   for (const char c : argument) text.append(c == '$' ? 2 : 1, c);
   return text;
 }
 
-/// Exit codes are those of exit_code.h. A pod that was drained or preempted counts for nothing; one
-/// that was killed, or timed out, or in which ddprun itself failed, counts against the Job's
-/// backoffLimit. Any other code is the end that all nodes of the job have come to.
+/// Exit codes are those of exit_code.h. A drained or preempted pod does not count. A pod that was
+/// killed, or timed out, or in which ddprun itself failed, counts against the Job's backoffLimit.
+/// Any other code is the job's end on all nodes.
 ///
-/// A user without an entry in /etc/passwd has neither a home nor a name, which Python asks for. If
-/// service links were enabled, a Service that is called master would set MASTER_PORT.
+/// Python asks for the user's home and name; a user without an entry in /etc/passwd has none. If
+/// service links were enabled, a Service with the name master would set MASTER_PORT.
 constexpr std::string_view kJobSpec = R"(completionMode: Indexed
 completions: ${nodes}
 parallelism: ${nodes}
@@ -155,7 +155,7 @@ template:
       ${secret volume}
 )";
 
-/// Addresses of pods that are not ready yet are published: ddprun waits for them, not the kubelet.
+/// Publishes addresses of pods that are not ready yet: ddprun waits for them, not the kubelet.
 constexpr std::string_view kJob = R"(apiVersion: v1
 kind: Service
 metadata:
@@ -190,8 +190,8 @@ spec:
           ${job spec}
 )";
 
-/// Without a policy for PyTorch, so that the Trainer sets no variables of torchrun's: the pods find
-/// each other as those of any JobSet.
+/// It has no policy for PyTorch, so the Trainer sets none of torchrun's variables: the pods find
+/// each other like those of any JobSet.
 constexpr std::string_view kTrainJob = R"(apiVersion: trainer.kubeflow.org/v1alpha1
 kind: TrainingRuntime
 metadata:
@@ -229,15 +229,15 @@ spec:
 
 using Blanks = std::map<std::string_view, std::string>;
 
-/// With its line break, which each line has; `rest` goes on after it.
+/// Takes the first line, with its line break, off `rest`. Each line has a line break.
 std::string_view take_line(std::string_view& rest) {
   const std::string_view line = rest.substr(0, rest.find('\n') + 1);
   rest.remove_prefix(line.size());
   return line;
 }
 
-/// A line of a template, filled in. A value of several lines stands alone in its line, and is moved
-/// to the right as far as its blank; where it is empty, the line goes.
+/// Appends a line of a template, filled in. A value of several lines is alone in its line, and gets
+/// its blank's indentation. If it is empty, the line is dropped.
 void append_filled(std::string& text, std::string_view line, const Blanks& blanks) {
   const size_t begin = line.find("${");
   if (begin == std::string_view::npos) {
@@ -279,14 +279,14 @@ std::string secret_mount(const Manifest& manifest) {
          std::string(kSecretInPod.substr(0, kSecretInPod.rfind('/'))) + "\n  readOnly: true\n";
 }
 
-/// Root's, and readable by the group of the pod's user: mode 0440, which YAML has as 288.
+/// The secret is root's, and the group of the pod's user can read it: mode 0440, in YAML 288.
 std::string secret_volume(const Manifest& manifest) {
   if (manifest.secret.empty()) return "";
   return "- name: secret\n  secret:\n    secretName: " + yaml_text(manifest.secret) +
          "\n    defaultMode: 288\n    items:\n      - key: secret\n        path: secret\n";
 }
 
-/// Pods that never had a place on a node, or come back when the others have ended, are not needed.
+/// The job does not need pods that never found a node, or that come back after the others' end.
 std::string success_policy(const Manifest& manifest) {
   const bool is_elastic = manifest.min_nodes < manifest.max_nodes;
   if (!is_elastic || manifest.kubernetes < kSuccessPolicy) return "";
@@ -296,14 +296,14 @@ std::string success_policy(const Manifest& manifest) {
 Blanks blanks_of(const Manifest& manifest) {
   const std::string name = yaml_text(manifest.name);
   const int version = manifest.kubernetes;
-  // A JobSet gives its pods the subdomain of its own Service.
+  // In a JobSet, the pods have the subdomain of its own Service.
   const bool has_service = manifest.kind == ManifestKind::job;
   return {
       {"name", name},
       {"nodes", std::to_string(manifest.max_nodes)},
       {"name label", version >= kLongLabel ? "batch.kubernetes.io/job-name" : "job-name"},
       {"replacement policy", version >= kReplacementPolicy ? "podReplacementPolicy: Failed\n" : ""},
-      // Older schemas want it beside onExitCodes, too.
+      // Older schemas require it even beside onExitCodes.
       {"no conditions", version < kOptionalConditions ? "onPodConditions: []\n" : ""},
       {"success policy", success_policy(manifest)},
       {"subdomain", has_service ? "subdomain: " + name + "\n" : ""},
@@ -333,7 +333,7 @@ struct Escape {
   std::string_view escaped;
 };
 
-/// The characters of printable() that end a scalar or a line in YAML, or that YAML does not have.
+/// The printable() characters that end a scalar or a line in YAML, or that YAML does not allow.
 constexpr std::array kEscapes = std::to_array<Escape>({{"\"", "\\\""},
                                                        {"\\", "\\\\"},
                                                        {"\n", "\\n"},

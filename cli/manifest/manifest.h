@@ -8,12 +8,12 @@
 
 #include "base/error.h"
 
-// The Kubernetes manifest of a job: a pod for each node, with ddprun as its first process, which
-// engine/kubernetes.cc then recognises. Pure.
+// The Kubernetes manifest of a job: a pod for each node, with ddprun as its first process.
+// engine/kubernetes.cc recognises such pods. Pure.
 
 namespace ddprun::cli {
 
-/// Which controller makes the pods.
+/// The controller that makes the pods.
 enum class ManifestKind {
   job,       ///< an Indexed Job of Kubernetes, with a headless Service
   jobset,    ///< a JobSet of one such job
@@ -28,10 +28,10 @@ struct Manifest {
   std::string name;
   std::string image;
   int min_nodes = 1;
-  int max_nodes = 1;                   ///< that many pods
-  int gpus = 0;                        ///< of each pod; 0: none are asked for
+  int max_nodes = 1;                   ///< the number of pods
+  int gpus = 0;                        ///< of each pod; 0: it requests none
   std::string secret;                  ///< name of a Secret with a key "secret"; empty: none
-  int kubernetes = 99;                 ///< the least of the minor versions that must know it
+  int kubernetes = 99;                 ///< the oldest minor version that has to take it
   std::chrono::seconds grace{30};      ///< between SIGTERM and SIGKILL
   std::vector<std::string> arguments;  ///< of ddprun: options, "--", program and its arguments
 };
@@ -39,10 +39,10 @@ struct Manifest {
 /// Checks names: they become host names and parts of YAML. Errors: usage.
 Result<> check_manifest(const Manifest& manifest);
 
-/// The text, a YAML document for each object. Only for what check_manifest accepts.
+/// The text, a YAML document for each object. check_manifest must accept the manifest.
 std::string manifest_text(const Manifest& manifest);
 
-/// `text`, which is printable() as it is, as a YAML scalar in double quotes.
+/// `text` as a YAML scalar in double quotes. printable() must not change it.
 std::string yaml_text(std::string_view text);
 
 }  // namespace ddprun::cli

@@ -27,7 +27,7 @@ constexpr auto kManifestOptions = std::to_array<ManifestOption>({
     {"--gpus", "N", "GPUs of each pod [default: --nproc_per_node]."},
 });
 
-/// The first word.
+/// A kind and its name, the first word.
 struct KindName {
   std::string_view name;
   ManifestKind kind;
