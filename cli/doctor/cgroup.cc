@@ -9,10 +9,10 @@
 namespace ddprun::doctor {
 namespace {
 
-/// More than any machine has: version 1 writes "no limit" as a number.
+/// More than any machine has: version 1 writes "no limit" as a large number.
 constexpr std::int64_t kNoLimit = std::int64_t{1} << 60;
 
-/// In bytes; -1: there is none.
+/// The limit in bytes; -1: there is none.
 std::int64_t memory_limit(const std::string& folder) {
   std::int64_t least = -1;
   for (const char* name :

@@ -18,7 +18,7 @@ Result<std::vector<std::optional<std::string>>> collect(store::Client& store,
       values.emplace_back();
       continue;
     }
-    Result<std::vector<std::string>> value = store.multi_get({key});  // which waits for no key
+    Result<std::vector<std::string>> value = store.multi_get({key});  // it waits for no key
     if (!value) return value.error();
     values.emplace_back(std::move(value->front()));
   }

@@ -11,8 +11,8 @@
 
 namespace ddprun::doctor {
 
-/// The value of each key, in their order, once all are there or `limit` is over; nothing for those
-/// that are not. Errors: the store is lost.
+/// Returns the value of each key, in their order, once all are there or `limit` is over; nullopt
+/// for missing ones. Errors: the store is lost.
 Result<std::vector<std::optional<std::string>>> collect(store::Client& store,
                                                         const std::vector<std::string>& keys,
                                                         std::chrono::milliseconds limit);

@@ -41,7 +41,7 @@ std::string value_of(const std::map<std::string, std::string>& facts, const std:
   return found == facts.end() ? "none" : found->second;
 }
 
-/// Of all nodes that told something.
+/// The values of all nodes that reported.
 template <class Member>
 Values values_of(const std::vector<Facts>& nodes, Member member, const std::string& name) {
   Values values;
@@ -52,7 +52,7 @@ Values values_of(const std::vector<Facts>& nodes, Member member, const std::stri
   return values;
 }
 
-/// The value that most nodes have first.
+/// Lists the values, that of most nodes first.
 std::string values_text(const Values& values, const std::vector<std::string>& names) {
   std::vector<std::pair<std::string, std::vector<int>>> sorted(values.begin(), values.end());
   std::ranges::stable_sort(sorted, [](const auto& one, const auto& other) {

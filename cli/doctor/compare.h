@@ -11,13 +11,13 @@
 
 namespace ddprun::doctor {
 
-/// A finding for each trait and variable that differs, and one for all that is the same.
+/// A finding for each trait and variable that differs, and one for all equal traits.
 Findings compare(const std::vector<Facts>& nodes);
 
-/// The nodes of a job for people: their hosts, with the rank where several share one.
+/// The names of a job's nodes: their hosts, with the rank if several nodes share a host.
 std::vector<std::string> node_names(const std::vector<Facts>& nodes);
 
-/// The names of `nodes`, the first few of many: "gpu-01, gpu-02 and 30 more".
+/// The names of `nodes`; of many, only the first few: "gpu-01, gpu-02 and 30 more".
 std::string list_nodes(const std::vector<int>& nodes, const std::vector<std::string>& names);
 
 }  // namespace ddprun::doctor

@@ -10,16 +10,16 @@
 
 namespace ddprun::doctor {
 
-/// The checks that the user's flags ask for on a node.
+/// The checks on a node that follow from the user's flags.
 struct Order {
   std::string problem;                ///< why the program cannot run here; empty: it can
   std::string workers_problem;        ///< why their number is unknown or too high; empty: it is not
   std::string program;                ///< the file of the user's program; empty: none is given
   std::string python;                 ///< the interpreter; empty: the program needs none
-  std::vector<std::string> folders;   ///< where files will be written
+  std::vector<std::string> folders;   ///< where ddprun will write files
   std::vector<std::string> devices;   ///< the node's GPUs
   int workers = 1;                    ///< on this node
-  bool gives_gloo_interface = false;  ///< the user sets GLOO_SOCKET_IFNAME; else ddprun may
+  bool gives_gloo_interface = false;  ///< the user has set GLOO_SOCKET_IFNAME; else ddprun may
   bool json = false;                  ///< report in JSON
   bool bench = false;                 ///< load the network
 };
@@ -31,7 +31,7 @@ struct Interface {
   bool is_loopback = false;
 };
 
-/// A folder that files are to be written to.
+/// A folder for files of the job.
 struct Folder {
   std::string path;
   std::string error;       ///< why a file cannot be written; empty: it can
@@ -42,20 +42,20 @@ struct Folder {
 struct Gpu {
   bool is_lost = false;
   bool needs_reset = false;             ///< to replace faulty rows of its memory
-  bool is_worn_out = false;             ///< there are no rows left to replace them by
+  bool is_worn_out = false;             ///< no spare rows are left
   std::int64_t uncorrected_errors = 0;  ///< of its memory, since the last reboot
-  double memory_used = 0;               ///< the part of its memory that others have
+  double memory_used = 0;               ///< the share of its memory that is in use
   std::string slowed{};                 ///< why its clocks are lowered; empty: no fault is known
   int links_up = 0;                     ///< of NVLink
   int links_down = 0;
 };
 
-/// One node, as it sees itself. A number of -1 is unknown or without a limit, as it says.
+/// One node, as it sees itself. -1 means unknown or no limit, as each comment says.
 struct Facts {
   std::string host;
   std::string missing;  ///< why there are no facts of this node; empty: there are
 
-  // Should be the same on every node: "torch" to "2.4.0". Absent where a node has none.
+  // These should be the same on every node: "torch" to "2.4.0". Absent if the node has none.
   std::map<std::string, std::string> traits;
   std::map<std::string, std::string> variables;  ///< the user's NCCL_*, CUDA_* and the like
 
@@ -64,19 +64,19 @@ struct Facts {
   int workers = 1;
 
   // Network. Addresses are numeric; empty: none.
-  std::string way;        ///< the one from which it reaches the rendezvous, if others can reach it
-  std::string interface;  ///< the one of that address
-  int mtu = -1;           ///< of that interface; -1: unknown
-  int speed = -1;         ///< likewise, in Mbit/s; -1: unknown
-  std::string name_address;    ///< what the host's name stands for
-  std::string gloo_address;    ///< that PyTorch's Gloo would tell the others
+  std::string way;             ///< from which it reaches the rendezvous, if others can reach it
+  std::string interface;       ///< of that address
+  int mtu = -1;                ///< of that interface; -1: unknown
+  int speed = -1;              ///< likewise, in Mbit/s; -1: unknown
+  std::string name_address;    ///< of the host's name
+  std::string gloo_address;    ///< that PyTorch's Gloo would publish
   bool gloo_is_set = false;    ///< by GLOO_SOCKET_IFNAME
-  std::string nccl_interface;  ///< the one that NCCL would take
+  std::string nccl_interface;  ///< that NCCL would take
   std::string nccl_address;
-  std::vector<std::string> no_interface;  ///< "GLOO_SOCKET_IFNAME=eth7": variables that name none
+  std::vector<std::string> no_interface;  ///< wrong variables: "GLOO_SOCKET_IFNAME=eth7"
   int port = 0;                           ///< where this node answers the others' probes
-  bool bench = false;                     ///< it was told to load the network
-  std::string token;                      ///< by which they know that it is this node that answers
+  bool bench = false;                     ///< the user gave it --bench
+  std::string token;                      ///< its answers begin with it, so probes know the node
 
   // Resources.
   std::int64_t shared_memory = -1;  ///< bytes free in /dev/shm; -1: there is none
@@ -89,28 +89,28 @@ struct Facts {
 
   // Devices.
   int gpus = 0;                             ///< that the job may use
-  std::vector<Gpu> gpu_health;              ///< of all that there are
-  std::vector<std::string> gpu_errors;      ///< of the driver, since the boot: "0000:3b:00: Xid 79"
-  bool driver_differs = false;              ///< its module and its library are not of one version
+  std::vector<Gpu> gpu_health;              ///< of all GPUs of the host
+  std::vector<std::string> gpu_errors;      ///< of the driver since the boot: "0000:3b:00: Xid 79"
+  bool driver_differs = false;              ///< its module and library have different versions
   bool has_fabric = false;                  ///< InfiniBand or RoCE
-  std::vector<std::string> inactive_ports;  ///< of it: "mlx5_0/1 (DOWN)"
+  std::vector<std::string> inactive_ports;  ///< of the fabric: "mlx5_0/1 (DOWN)"
 
   // Diagnosis.
   int ptrace_scope = 0;  ///< kernel.yama.ptrace_scope
   bool has_py_spy = false;
 };
 
-/// A node's findings on its way to another.
+/// A node's facts about its way to another node.
 struct Link {
   int from = 0;  ///< node ranks
   int to = 0;
-  std::string use;        ///< whose choice of address: "ddprun", "Gloo", "NCCL", or several of them
-  std::string address;    ///< where it tried to connect to
-  std::string error;      ///< why not; empty: it could
-  double round_trip = 0;  ///< in ms, the shortest of some
+  std::string use;           ///< who chose the address: "ddprun", "Gloo", "NCCL", or several
+  std::string address;       ///< to which it tried to connect
+  std::string error;         ///< why it failed; empty: it succeeded
+  double round_trip = 0;     ///< in ms, the shortest of several
   double clock_ahead = 0;    ///< the other's wall clock minus ours, in s
-  int path_mtu = -1;         ///< as the kernel knows it; -1: it does not
-  bool under_load = false;   ///< bandwidth while all nodes send, and nothing else
+  int path_mtu = -1;         ///< as the kernel knows it; -1: unknown
+  bool under_load = false;   ///< has only the bandwidth while all nodes send
   bool is_measured = false;  ///< the next two are
   bool lost_large = false;   ///< small packets arrived, large ones did not
   double mbits_per_second = 0;

@@ -12,8 +12,8 @@ Interface first(const std::vector<Interface>& interfaces, Wanted wanted) {
   return found == interfaces.end() ? Interface() : *found;
 }
 
-/// NCCL_SOCKET_IFNAME: names or beginnings of names, with "=" whole ones, with "^" those to leave
-/// out.
+/// Whether NCCL_SOCKET_IFNAME admits this name. It has beginnings of names; "=" makes them whole
+/// names, "^" excludes them.
 bool admits(std::string_view told, std::string_view name) {
   const bool excludes = told.starts_with('^');
   if (excludes) told.remove_prefix(1);

@@ -7,16 +7,16 @@
 
 #include "cli/doctor/facts.h"
 
-// Which interface a library takes, by its own rules. Pure.
+// The interface that a library takes, by its own rules. Pure.
 
 namespace ddprun::doctor {
 
 /// The interface that NCCL takes first for its connections: the first one that `told`
 /// (NCCL_SOCKET_IFNAME, or empty) admits, else one whose name begins with "ib", else any that is
-/// neither docker's nor loopback, else docker's, else loopback. An empty one: none.
+/// neither docker's nor loopback, else docker's, else loopback. An empty interface: none.
 Interface nccl_interface(const std::vector<Interface>& interfaces, std::string_view told);
 
-/// The first interface of this name, or the first with this address; an empty one: none.
+/// The first interface with this name, or with this address; an empty interface: none.
 Interface interface_named(const std::vector<Interface>& interfaces, std::string_view name);
 Interface interface_with(const std::vector<Interface>& interfaces, std::string_view address);
 

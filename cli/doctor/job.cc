@@ -22,10 +22,10 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// The word by which nodes of this job know each other from those of another.
+/// The word that distinguishes nodes of this job from another job's.
 constexpr const char* kCommand = "doctor";
 
-/// Flags of workers, which were left out, have their defaults.
+/// Sets the flags about workers to their defaults.
 agent::JobSpec without_workers(agent::JobSpec spec) {
   const agent::JobSpec plain;
   spec.local_rank_flag.clear();
@@ -63,7 +63,7 @@ Findings examine_alone(const Job& job, const Facts& facts, const Error& error) {
   return findings;
 }
 
-/// The rendezvous failed: what this node knows of itself is all there is.
+/// Reports only this node's own facts, as the rendezvous failed.
 int report_alone(const Job& job, const Error& error, std::int64_t open_files) {
   std::vector<Facts> nodes = {read_facts_in_time(job.order, "")};
   nodes.front().open_files = open_files;
@@ -76,7 +76,7 @@ int report_alone(const Job& job, const Error& error, std::int64_t open_files) {
   return agent::exit_code(unwritten);
 }
 
-/// The exit code, after a report where no worker has made one.
+/// The exit code. If no worker has made a report, makes one first.
 int conclude(const Job& job, const agent::Outcome& outcome, std::int64_t open_files) {
   if (const auto* error = std::get_if<Error>(&outcome)) {
     return report_alone(job, *error, open_files);
@@ -91,7 +91,7 @@ int conclude(const Job& job, const agent::Outcome& outcome, std::int64_t open_fi
 Job make_job(agent::JobSpec spec, Order order, const std::string& executable) {
   Job job{without_workers(std::move(spec)), std::move(order)};
   job.spec.program = executable;
-  // Only the last word is compared between nodes: what the order says may differ.
+  // Nodes compare only the last word, as their orders may differ.
   job.spec.command = {"ddprun", kNodeWord, encode(job.order), kCommand};
   job.spec.own_arguments = job.spec.command.size();
   job.spec.workers_report = true;
@@ -100,7 +100,7 @@ Job make_job(agent::JobSpec spec, Order order, const std::string& executable) {
 
 int run(const Job& job, agent::Events& events) {
   Facts before;
-  read_resources(before);  // the agent raises its own limit of open files, not that of workers
+  read_resources(before);  // first: the agent raises its limit of open files, but not the workers'
   const agent::Outcome outcome = agent::run(job.spec, events);
   const int code = conclude(job, outcome, before.open_files);
   events.job_ended(outcome, code);

@@ -13,7 +13,7 @@
 
 namespace ddprun::doctor {
 
-// The library finds what these make by the types' namespace.
+// These functions are in the types' namespace, where the library finds them.
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Order, problem, workers_problem, program, python,
                                                 folders, devices, workers, gives_gloo_interface,
                                                 json, bench)
@@ -37,19 +37,19 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Of bytes that are no UTF-8, as of a path, what is not is replaced.
+/// Replaces invalid UTF-8, for example in paths.
 std::string dump(const Json& json, int indent = -1) {
   return json.dump(indent, ' ', false, Json::error_handler_t::replace);
 }
 
-/// Whether each number that is not whole can become any number of ours, also an int.
+/// Whether each number with a fraction can become a number of any type here, even an int.
 bool has_usual_numbers(const Json& json) {
   constexpr double kMost = std::numeric_limits<int>::max();
   if (json.is_number_float()) return std::abs(json.get<double>()) <= kMost;
   return !json.is_structured() || std::all_of(json.begin(), json.end(), has_usual_numbers);
 }
 
-/// nullopt also where a member has another type.
+/// nullopt: it is no such JSON, or a member has another type.
 template <class T>
 std::optional<T> decode(std::string_view text) {
   const auto json = parse_bounded<Json>(text);

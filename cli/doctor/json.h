@@ -17,11 +17,11 @@ std::string encode(const Order& order);
 std::string encode(const Facts& facts);
 std::string encode(const std::vector<Link>& links);
 
-// nullopt: it is not what encode makes.
+// nullopt: encode did not make it.
 std::optional<Order> decode_order(std::string_view text);
 std::optional<Facts> decode_facts(std::string_view text);
 
-/// The links that the node of this rank tells of; others are left out, as of ranks that the job of
+/// The links of the node of this rank. Drops links of other nodes, and links to ranks that a job of
 /// `nodes` nodes does not have.
 std::optional<std::vector<Link>> decode_links(std::string_view text, int rank, int nodes);
 

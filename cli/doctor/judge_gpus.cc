@@ -13,7 +13,7 @@ namespace ddprun::doctor {
 namespace {
 
 constexpr const char* kCheck = "GPUs";
-constexpr double kMuchUsed = 0.05;  // of the memory: what a driver and a display need is less
+constexpr double kMuchUsed = 0.05;  // of the memory: a driver and a display need less
 
 struct Fault {
   Level level;
@@ -42,7 +42,7 @@ constexpr std::array kFaults = std::to_array<Fault>({
      "nvidia-smi nvlink --status; with NVSwitch: systemctl status nvidia-fabricmanager"},
 });
 
-/// Without any that is up, such as between PCIe cards, NVLink is not there.
+/// If no link is up, as between PCIe cards, there is no NVLink: ignores the links that are down.
 std::vector<Gpu> without_unused_links(std::vector<Gpu> gpus) {
   if (std::ranges::any_of(gpus, [](const Gpu& gpu) { return gpu.links_up > 0; })) return gpus;
   for (Gpu& gpu : gpus) gpu.links_down = 0;

@@ -8,8 +8,8 @@
 
 namespace ddprun::doctor {
 
-/// A finding for each kind of fault, with the GPUs that have it; one that all is well; nothing
-/// where no GPU is known.
+/// A finding for each kind of fault, with the GPUs that have it. Without faults, a finding that all
+/// is well; without known GPUs, none.
 Findings judge_gpus(const Facts& facts);
 
 }  // namespace ddprun::doctor

@@ -18,7 +18,7 @@ namespace {
 constexpr std::int64_t kMiB = 1 << 20;
 constexpr std::int64_t kGiB = 1024 * kMiB;
 
-/// Docker's default, with which NCCL and data loaders of several processes end by SIGBUS.
+/// Docker's default: SIGBUS ends NCCL, and data loaders of several processes, that have no more.
 constexpr std::int64_t kTooLittleSharedMemory = 64 * kMiB;
 constexpr std::int64_t kLittleSharedMemory = kGiB;
 constexpr std::int64_t kTooFewFiles = 256;
@@ -223,7 +223,7 @@ Findings judge_nodes(const std::vector<Facts>& nodes) {
   for (int node = 0; node < count; ++node) {
     for (Finding& finding :
          judge_node(nodes[static_cast<size_t>(node)], static_cast<int>(hosts.size()))) {
-      if (count > 1 && finding.level == Level::ok) finding.text.clear();  // each node its own
+      if (count > 1 && finding.level == Level::ok) finding.text.clear();  // the nodes' texts differ
       add(all, std::move(finding), node);
     }
   }

@@ -4,17 +4,17 @@
 #include "cli/doctor/facts.h"
 #include "cli/doctor/finding.h"
 
-// Findings about a node, without a look at the others. Pure.
+// Findings about single nodes. Pure.
 
 namespace ddprun::doctor {
 
-/// `hosts`: on how many the job's nodes are. The findings name no node.
+/// Judges a node's facts. `hosts`: the number of hosts of the job. The findings name no node.
 Findings judge_node(const Facts& facts, int hosts);
 
-/// Those of all nodes, by rank: equal ones once, with the nodes that they are about.
+/// Judges all nodes, in the order of ranks. Equal findings become one, with its nodes.
 Findings judge_nodes(const std::vector<Facts>& nodes);
 
-/// Whether the numeric `address` is a loopback one.
+/// Whether the numeric `address` is a loopback address.
 bool is_loopback_address(const std::string& address);
 
 }  // namespace ddprun::doctor

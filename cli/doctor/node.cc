@@ -27,7 +27,7 @@ namespace {
 
 constexpr int kCannotTell = 125;
 constexpr std::chrono::seconds kStoreLimit{60};
-constexpr std::chrono::seconds kPeerTimeout{60};  // with another node's disk or probes
+constexpr std::chrono::seconds kPeerTimeout{60};  // for another node's disk or probes
 
 int number_from(const char* variable) {
   const char* value = std::getenv(variable);
@@ -39,7 +39,7 @@ std::string text_from(const char* variable) {
   return value == nullptr ? "" : value;
 }
 
-/// A node among those of the job, and the store by which they talk.
+/// This node of the job, and the store through which the nodes talk.
 class Node {
  public:
   Node(Order order, store::Client store)
@@ -49,7 +49,7 @@ class Node {
         count_(number_from("WORLD_SIZE")),
         master_(text_from("MASTER_ADDR")) {}
 
-  /// Whether all is well, which only rank 0 finds out.
+  /// Returns whether all is well; only rank 0 finds that out.
   Result<bool> run();
 
  private:
@@ -88,7 +88,7 @@ Result<> Node::tell_facts() {
   return store_.set(key("facts", rank_), encode(facts));
 }
 
-/// Nothing of the nodes that took too long.
+/// Collects `what` of all nodes; nullopt for nodes that take too long.
 Result<std::vector<std::optional<std::string>>> Node::collect_of_all(const std::string& what) {
   std::vector<std::string> keys;
   for (int rank = 0; rank < count_; ++rank) keys.push_back(key(what, rank));
@@ -112,7 +112,7 @@ Result<> Node::collect_facts() {
   return {};
 }
 
-/// All at once: each takes seconds where no answer comes.
+/// Tries all links at once: a link takes seconds if no answer comes.
 std::vector<Link> Node::try_links() const {
   const std::vector<Target> all = targets(rank_, nodes_, master_);
   std::vector<Link> links(all.size());
@@ -137,7 +137,7 @@ std::string Node::way_of(int node) const {
   return facts.way.empty() ? master_ : facts.way;
 }
 
-/// Of many nodes it may be one that this node has not tried yet.
+/// Measures the link to `other`. In a job of many nodes, this node may not have tried it yet.
 void Node::measure_with(int other, std::vector<Link>& links) const {
   const Facts& facts = nodes_.at(static_cast<size_t>(other));
   const auto link = std::ranges::find_if(
@@ -150,8 +150,8 @@ void Node::measure_with(int other, std::vector<Link>& links) const {
   if (measured.is_measured || !is_tried) links.push_back(std::move(measured));
 }
 
-/// Each sends to the next one while all others do, as in a ring. If all were told to: the others
-/// would be waited for.
+/// Sends to the next node while all others do the same, as in a ring. Does so only if all nodes
+/// have --bench and are here: otherwise nodes would wait for the others.
 Result<> Node::load_ring(std::vector<Link>& links) {
   const bool all_will = std::ranges::all_of(
       nodes_, [](const Facts& facts) { return facts.bench && facts.missing.empty(); });
@@ -165,8 +165,8 @@ Result<> Node::load_ring(std::vector<Link>& links) {
   return {};
 }
 
-/// In turns, so that no two measurements share a node. Not where a node is missing: the turns would
-/// wait for it.
+/// Measures in turns, so that no two measurements share a node. Does nothing if a node is missing:
+/// the turns would wait for it.
 Result<> Node::measure_links(std::vector<Link>& links) {
   const bool all_here = std::ranges::all_of(nodes_, &std::string::empty, &Facts::missing);
   for (int turn = 0; all_here && turn < turns(count_); ++turn) {
@@ -179,7 +179,7 @@ Result<> Node::measure_links(std::vector<Link>& links) {
   return {};
 }
 
-/// Waits until all nodes have come there; false: some have not for a while.
+/// Waits until all nodes have called it. Returns false if some have not in kPeerTimeout.
 Result<bool> Node::meet(const std::string& where) {
   const std::string name = "doctor/" + where;
   const Result<std::int64_t> come = store_.add(name, 1);

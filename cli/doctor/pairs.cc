@@ -15,14 +15,15 @@
 namespace ddprun::doctor {
 namespace {
 
-constexpr int kAllPairs = 32;      // of more nodes not every pair is tried
+constexpr int kAllPairs = 32;      // with more nodes, not every pair is tried
 constexpr int kMostTurns = 3;      // of bandwidth
 constexpr double kClockLimit = 1;  // s
-/// Of the interface's speed. One connection does not fill a fast one.
+/// The share of the interface's speed below which a link is slow. One connection does not fill a
+/// fast interface.
 constexpr double kSlowShare = 0.25;
 constexpr double kNeverSlow = 5'000;  // Mbit/s
-constexpr double kSlowInRing = 0.5;   // of the middle one
-constexpr size_t kMostPairs = 8;      // that one finding names
+constexpr double kSlowInRing = 0.5;   // compared with the middle link
+constexpr size_t kMostPairs = 8;      // named in a finding
 
 std::vector<int> peers_of(int rank, int nodes) {
   std::vector<int> peers;
@@ -53,7 +54,7 @@ std::string number_text(double number) {
   return text.data();
 }
 
-/// Node names, and what is known of nodes.
+/// The nodes' facts and names.
 struct World {
   const std::vector<Facts>& nodes;
   std::vector<std::string> names;
@@ -108,7 +109,7 @@ Findings judge_ways(const World& world, const std::vector<Link>& links) {
                  "between them (firewall, security group)"}};
 }
 
-/// Addresses that a library would choose and that others do not reach.
+/// Findings about addresses that a library would choose, but other nodes cannot reach.
 Findings judge_choices(const World& world, const std::vector<Link>& links) {
   std::map<std::pair<int, std::string>, const Link*> unreached;
   for (const Link& link : links) {
@@ -148,8 +149,8 @@ Findings judge_round_trips(const std::vector<Link>& links) {
            ""}};
 }
 
-/// How far each node's clock is ahead of those it has met, by the middle one of them: of three
-/// clocks the odd one is named. Of two it is unknown which is wrong.
+/// How far each node's clock is ahead of the clocks that it has met: the middle difference. So the
+/// odd one of three clocks is found. Of two clocks either may be wrong.
 std::vector<double> clocks_ahead(size_t nodes, const std::vector<Link>& links) {
   std::vector<std::vector<double>> met(nodes);
   for (const Link& link : links) {
@@ -187,7 +188,7 @@ std::string pair_text(const World& world, const Link& link) {
   return world.name(link.from) + " to " + world.name(link.to);
 }
 
-/// Of both ends' interfaces; -1: unknown.
+/// The least of both ends' values; -1: unknown.
 int least_of(int one, int other) {
   return one < 0 || other < 0 ? -1 : std::min(one, other);
 }
@@ -244,7 +245,7 @@ Findings judge_bandwidth(const World& world, const std::vector<Link>& links) {
            "another job may use the network; else a bad cable or port (ethtool -S INTERFACE)"}};
 }
 
-/// The slowest way sets the pace of a ring: one that is much slower than the middle one is named.
+/// Names links that are much slower than the middle one: the slowest link sets the pace of a ring.
 Findings judge_load(const World& world, const std::vector<Link>& links) {
   std::vector<Link> ring;
   for (const Link& link : links) {
@@ -281,7 +282,7 @@ std::vector<Target> targets(int rank, const std::vector<Facts>& nodes, const std
     add(targets, {peer, "ddprun", facts.way.empty() ? master : facts.way});
     for (const auto& [use, address] :
          {std::pair("Gloo", facts.gloo_address), std::pair("NCCL", facts.nccl_address)}) {
-      // A loopback address is judged without trying: it would be this host that answers.
+      // A loopback address is not tried: this host itself would answer.
       if (!address.empty() && !is_loopback_address(address)) add(targets, {peer, use, address});
     }
   }
@@ -293,8 +294,8 @@ int turns(int nodes) {
 }
 
 std::optional<int> partner(int rank, int nodes, int turn) {
-  // A tournament: one stays, the others go around; with an odd number of nodes who meets the one
-  // that is not there rests.
+  // A tournament: one node stays, the others go around. If the number of nodes is odd, the node
+  // that meets the missing one rests.
   const int others = nodes + nodes % 2 - 1;
   const int stays = others;
   if (rank == stays) {

@@ -34,19 +34,19 @@ using namespace std::chrono_literals;
 constexpr size_t kTokenBytes = 16;
 constexpr int kMostGuests = 1024;  // connections at a time
 constexpr int kPings = 5;
-constexpr auto kConnectLimit = 4s;  // a kernel answers, however busy its host is
+constexpr auto kConnectLimit = 4s;  // a kernel answers even on a busy host
 constexpr auto kAnswerLimit = 30s;  // a process may have to wait for a CPU
 constexpr auto kSendingTime = 500ms;
 constexpr size_t kMostSent = 64 << 20;
 constexpr auto kLoadTime = 5s;
-constexpr int kLoadConnections = 4;  // one alone fills no fast network
+constexpr int kLoadConnections = 4;  // one does not fill a fast network
 constexpr auto kLookInterval = 100ms;
-/// Retransmissions without any progress: these packets do not arrive.
+/// So many retransmissions without progress: these packets do not arrive.
 constexpr std::uint32_t kLostPackets = 3;
 
-// The request of a guest after the token.
-constexpr char kAskClock = 'c';  // answer: the wall clock in ns, as the host has its numbers
-constexpr char kAskSink = 's';   // what follows is read to its end; answer: one byte
+// A guest's request after the token.
+constexpr char kAskClock = 'c';  // answer: the wall clock in ns, big-endian
+constexpr char kAskSink = 's';   // read what follows to its end; answer: one byte
 
 using Number = std::array<char, sizeof(std::int64_t)>;
 
@@ -69,7 +69,7 @@ std::int64_t number_of(const Number& bytes) {
 std::string random_token() {
   std::string bytes(kTokenBytes / 2, '\0');
   if (getrandom(bytes.data(), bytes.size(), 0) != std::ssize(bytes)) {
-    std::random_device random;  // throws where there is none
+    std::random_device random;  // throws if there is none
     for (char& byte : bytes) byte = static_cast<char>(random());
   }
   std::string token;
@@ -91,7 +91,7 @@ void sink(const Fd& socket) {
   send_all(socket, std::string_view("."), deadline);
 }
 
-/// One guest, until it has what it asked for.
+/// Answers the requests of one guest.
 void answer(const Fd& socket, const std::string& token) {
   const auto deadline = Clock::now() + 2 * kAnswerLimit;
   std::array<char, kTokenBytes> said;
@@ -104,7 +104,7 @@ void answer(const Fd& socket, const std::string& token) {
   }
 }
 
-/// All guests, each on a thread.
+/// Answers all guests, each on a thread.
 void answer_all(const Fd& listener, const std::string& token) {
   const auto guests = std::make_shared<std::atomic<int>>(0);
   for (;;) {
@@ -127,7 +127,7 @@ void answer_all(const Fd& listener, const std::string& token) {
   }
 }
 
-/// At every address, of IPv6 and IPv4 where the host has both.
+/// Listens at every address, of IPv6 and IPv4 if the host has both.
 Fd listen_everywhere() {
   Fd socket(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const int off = 0;
@@ -156,7 +156,7 @@ std::string text_of(int error) {
   return std::generic_category().message(error);
 }
 
-/// Connects and shows the token. Empty: the link has the error.
+/// Connects and shows the token. On failure returns no socket, and sets the link's error.
 Fd open_link(Link& link, const Facts& facts) {
   Fd socket;
   const auto port = static_cast<std::uint16_t>(facts.port);
@@ -174,7 +174,7 @@ Fd open_link(Link& link, const Facts& facts) {
   return Fd();
 }
 
-/// The clock by the shortest of some round trips. 0 or an errno.
+/// Compares clocks by the shortest of several round trips. Returns 0 or an errno.
 int ask_clock(const Fd& socket, Link& link) {
   double shortest = HUGE_VAL;
   for (int i = 0; i < kPings; ++i) {
@@ -209,7 +209,7 @@ tcp_info info_of(const Fd& socket) {
   return info;
 }
 
-/// Sends what goes in the time, `most` bytes at most; the number of bytes.
+/// Sends for `time`, at most `most` bytes. Returns the number of bytes.
 size_t flood(const Fd& socket, Clock::duration time, size_t most) {
   const std::string bytes(1 << 18, 'x');
   const auto end = Clock::now() + time;
@@ -223,8 +223,8 @@ size_t flood(const Fd& socket, Clock::duration time, size_t most) {
   return sent;
 }
 
-/// Waits for the answer to all that was sent; false: it will not come, as the kernel sends the same
-/// packets again and again.
+/// Waits for the answer to all sent bytes. Returns false if it will not come: the kernel sends the
+/// same packets again and again.
 bool wait_for_sink(const Fd& socket) {
   const auto deadline = Clock::now() + kAnswerLimit;
   while (wait_for(socket, POLLIN, std::min(deadline, Clock::now() + kLookInterval)) != 0) {

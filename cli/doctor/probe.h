@@ -11,8 +11,8 @@
 
 namespace ddprun::doctor {
 
-/// Answers the other nodes' probes at a port of its own, on threads, for as long as the process
-/// lives. A connection without the token is closed.
+/// Answers the other nodes' probes at a port of its own, on threads, as long as the process lives.
+/// Closes connections without the token.
 class Answerer {
  public:
   /// Errors: system.
@@ -28,11 +28,11 @@ class Answerer {
   std::string token_;
 };
 
-/// Connects to the node of `facts` at `target` and asks it some times for its clock. Blocks, a few
-/// seconds where no answer comes.
+/// Connects to the node of `facts` at `target` and asks it several times for its clock. Blocks; for
+/// some seconds if no answer comes.
 Link probe(int from, const Target& target, const Facts& facts);
 
-/// The same, and then sends for half a second, 64 MiB at most.
+/// Does the same, and then sends for half a second, 64 MiB at most.
 Link measure(int from, const Target& target, const Facts& facts);
 
 /// Sends for five seconds on several connections.

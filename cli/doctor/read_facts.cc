@@ -55,14 +55,14 @@ std::int64_t free_bytes(const std::string& path) {
   return static_cast<std::int64_t>(status.f_bavail) * static_cast<std::int64_t>(status.f_frsize);
 }
 
-/// As far as there are folders on the way to it.
+/// The beginning of the path that exists.
 fs::path existing_part(fs::path path) {
   std::error_code failed;
   while (!fs::exists(path, failed) && path.has_relative_path()) path = path.parent_path();
   return path.empty() ? "." : path;
 }
 
-/// 0, or an errno. The file is gone when its descriptor is closed.
+/// Tries to write a file. Returns 0 or an errno. Closing its descriptor removes the file.
 int write_file(const fs::path& folder) {
   std::string name = (folder / ".ddprun_doctor_XXXXXX").string();
   const Fd file(mkostemp(name.data(), O_CLOEXEC));
@@ -86,7 +86,7 @@ std::string model_of(const fs::path& information) {
   return "";
 }
 
-/// "NVIDIA H100", of the first GPU.
+/// The model of the first GPU, after a space: " NVIDIA H100".
 std::string gpu_model(const std::string& root) {
   std::error_code failed;
   for (const auto& gpu : fs::directory_iterator(root + "/proc/driver/nvidia/gpus", failed)) {
@@ -95,7 +95,7 @@ std::string gpu_model(const std::string& root) {
   return "";
 }
 
-/// "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue ...": 550.54.15
+/// "550.54.15" of "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue ...".
 std::string driver_version(const std::string& line) {
   for (size_t at = line.find("  "); at != std::string::npos; at = line.find("  ", at + 1)) {
     const size_t begin = line.find_first_not_of(' ', at);
@@ -120,7 +120,7 @@ void read_fabric(Facts& facts, const std::string& root) {
   std::ranges::sort(facts.inactive_ports);
 }
 
-/// Not those that ddprun or a scheduler sets for each node.
+/// Skips variables that ddprun or a scheduler sets for each node.
 void read_variables(Facts& facts, const Order& order) {
   for (char** variable = environ; *variable != nullptr; ++variable) {
     const std::string_view text = *variable;

@@ -7,16 +7,15 @@
 
 namespace ddprun::doctor {
 
-/// The facts of this host: reads files, limits and interfaces, writes a MiB into each of the
-/// order's folders, and asks the order's python what it has. Blocks for as long as its disks do.
+/// Reads the facts of this host: files, limits and interfaces. Writes a MiB into each of the
+/// order's folders, and asks the order's python for versions. Blocks as long as its disks do.
 /// `way`: the address from which it reaches the rendezvous; empty: unknown.
 Facts read_facts(const Order& order, const std::string& way);
 
-/// The same within 40 s: what holds it up longer is left behind on its thread, and said to be
-/// missing.
+/// The same within 40 s. If it takes longer, it is left on its thread, and the facts are missing.
 Facts read_facts_in_time(const Order& order, const std::string& way);
 
-// Its parts. Files are under `root`.
+// The parts of read_facts(). Files are under `root`.
 
 /// Limits, /dev/shm, the control group, and whether processes may be traced.
 void read_resources(Facts& facts, const std::string& root = "");
@@ -30,7 +29,7 @@ void read_network(Facts& facts, const std::string& way, const std::string& root 
 /// Versions of Python and its libraries, and a digest of the program.
 void read_software(Facts& facts, const Order& order);
 
-/// Whether a file can be written there; a folder that is missing would be made.
+/// Whether a file can be written there. A missing folder counts as one that could be made.
 Folder try_folder(const std::string& path);
 
 }  // namespace ddprun::doctor

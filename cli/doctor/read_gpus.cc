@@ -20,11 +20,11 @@ using launcher::Nvml;
 struct Memory {  // nvmlMemory_t of nvml.h
   unsigned long long total, free, used;
 };
-constexpr size_t kMostErrors = 8;  // that are shown
+constexpr size_t kMostErrors = 8;  // shown
 constexpr int kUncorrected = 1;    // NVML_MEMORY_ERROR_TYPE_UNCORRECTED
 constexpr int kSinceReboot = 0;    // NVML_VOLATILE_ECC
 
-/// Up and down, of those that the GPU has.
+/// Counts the GPU's links that are up and down.
 void count_links(Gpu& gpu, const Nvml& nvml, Nvml::Device device) {
   constexpr unsigned kMostLinks = 18;  // NVML_NVLINK_MAX_LINKS
   for (unsigned link = 0; link < kMostLinks; ++link) {
@@ -34,7 +34,7 @@ void count_links(Gpu& gpu, const Nvml& nvml, Nvml::Device device) {
   }
 }
 
-/// Of faults of a GPU, the first of each kind.
+/// The first fault of each kind of each GPU.
 std::vector<std::string> errors_since_boot(const std::string& kmsg) {
   std::vector<std::string> errors;
   launcher::KernelLog(launcher::KernelLog::From::boot, kmsg).read([&](std::string_view record) {

@@ -7,8 +7,8 @@
 
 namespace ddprun::doctor {
 
-/// The health of each GPU as NVML reports it. Nothing where there is no driver of NVIDIA's, by the
-/// files under `root`, or no NVML. Tens of milliseconds.
+/// Reads the health of each GPU, as NVML reports it. Does nothing if there is no NVIDIA driver, by
+/// the files under `root`, or no NVML. Takes tens of milliseconds.
 void read_gpus(Facts& facts, const std::string& root = "",
                const std::string& nvml_library = "libnvidia-ml.so.1");
 

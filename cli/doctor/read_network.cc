@@ -20,7 +20,7 @@
 namespace ddprun::doctor {
 namespace {
 
-/// Without a zone; empty: of another family than IP.
+/// The address as text, without a zone; empty: it is no IP address.
 std::string numeric(const sockaddr* address) {
   if (address->sa_family != AF_INET && address->sa_family != AF_INET6) return "";
   const socklen_t size = address->sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
@@ -32,7 +32,7 @@ std::string numeric(const sockaddr* address) {
   return text.substr(0, text.find('%'));
 }
 
-/// Those that are up, but for link-local addresses: libraries do not take these.
+/// The interfaces that are up, without link-local addresses: libraries do not take these.
 std::vector<Interface> read_interfaces() {
   ifaddrs* list = nullptr;
   if (getifaddrs(&list) != 0) return {};
@@ -64,8 +64,8 @@ bool can_bind(const addrinfo& address) {
   return socket && bind(socket.get(), address.ai_addr, address.ai_addrlen) == 0;
 }
 
-/// As PyTorch does it: the first address of the host's name that is this host's. `any` is the first
-/// one that is not.
+/// The first address of the host's name that is this host's: PyTorch takes it. `any` becomes the
+/// first address of the name, if it is empty.
 std::string bindable_address(const std::string& name, std::string& any) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
@@ -108,7 +108,7 @@ void read_network(Facts& facts, const std::string& way, const std::string& root)
   facts.nccl_address = nccl.address;
   note_unknown(facts, "NCCL_SOCKET_IFNAME", nccl.address);
   if (!is_loopback_address(way)) facts.way = way;
-  // The host of the rendezvous may reach it by a loopback address: then as the others come.
+  // The rendezvous' own host may reach it by a loopback address, but the others do not.
   const bool by_name = facts.way.empty() && !is_loopback_address(facts.gloo_address);
   const std::string own = by_name ? facts.gloo_address : facts.way;
   facts.interface = own.empty() ? nccl.name : interface_with(interfaces, own).name;

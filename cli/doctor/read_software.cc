@@ -27,7 +27,7 @@ constexpr std::int64_t kMostDigestBytes = 32 << 20;  // a twentieth of a second
 constexpr std::chrono::seconds kPythonLimit{20};
 constexpr size_t kMostVersions = 4096;  // bytes of python's answer
 
-/// Nothing is imported but what names versions: torch takes seconds.
+/// Imports only modules that know versions: torch itself takes seconds.
 constexpr const char* kVersions = R"(
 import importlib.metadata as m, platform
 print("Python", platform.python_version())
@@ -41,8 +41,8 @@ for label, names in (("torch", ["torch"]), ("jaxlib", ["jaxlib"]),
             pass
 )";
 
-/// FNV-1a over the size and the beginning: to tell programs apart, not to prove that they are the
-/// same. Empty: it cannot be read.
+/// FNV-1a over the size and the beginning: tells programs apart, but does not prove that they are
+/// the same. Empty: it cannot be read.
 std::string digest(const std::string& path) {
   const Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status{};
@@ -78,7 +78,7 @@ std::string read_until(const Fd& pipe, Clock::time_point deadline) {
   return text;
 }
 
-/// The interpreter's output; none of one that takes too long.
+/// The interpreter's output, as far as it comes in time.
 std::string versions(const std::string& python) {
   const Fd nothing(open("/dev/null", O_RDWR | O_CLOEXEC));
   if (!nothing) return "";
@@ -88,7 +88,7 @@ std::string versions(const std::string& python) {
   if (spawned.children.empty()) return "";
   const launcher::Child& child = spawned.children.front();
   std::string text = read_until(child.out, Clock::now() + kPythonLimit);
-  kill(-child.pid, SIGKILL);  // its group, which is there until it is reaped
+  kill(-child.pid, SIGKILL);  // its group, which exists until it is reaped
   siginfo_t info = {};
   waitid(P_PIDFD, static_cast<id_t>(child.pidfd.get()), &info, WEXITED);
   return text;

@@ -12,7 +12,7 @@
 namespace ddprun::doctor {
 namespace {
 
-constexpr size_t kMostText = 2'000;  // bytes of a line, of which a node may have said any
+constexpr size_t kMostText = 2'000;  // bytes of a line; a node may have sent any
 
 std::string_view label(Level level) {
   switch (level) {
@@ -26,7 +26,7 @@ std::string_view label(Level level) {
   return {};
 }
 
-/// One line, without what a terminal would obey.
+/// The text as one line without control characters.
 std::string line(std::string text) {
   std::ranges::replace(text, '\n', ' ');
   return printable(cut(std::move(text), kMostText));

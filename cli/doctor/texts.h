@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-// Numbers for people. Pure.
+// Numbers as text. Pure.
 
 namespace ddprun::doctor {
 
