@@ -27,7 +27,7 @@ std::optional<Page> command_page(std::string_view name) {
   return std::nullopt;
 }
 
-/// "exit_codes" is written for "exit-codes", too.
+/// Accepts "exit_codes" for "exit-codes".
 std::string with_dashes(std::string_view written) {
   std::string name(written);
   std::replace(name.begin(), name.end(), '_', '-');
@@ -56,8 +56,7 @@ std::vector<std::string> headings() {
   return topics;
 }
 
-/// A line of a list: what it is about in a column, and the text behind it, or below if it is
-/// longer.
+/// Appends a line of a list: the name in a column, then the text; below the name if that is longer.
 void append_line(std::string& lines, std::string name, size_t width, std::string_view text) {
   constexpr std::string_view kIndent = "    ";
   if (name.size() >= width)
@@ -77,7 +76,7 @@ Error unknown_topic(const std::string& topic) {
                      did_you_mean(near, "ddprun help lists the topics"));
 }
 
-/// `name`: "ddprun", "ddprun-serve". A command that is on another's page refers to that.
+/// `name`: "ddprun", "ddprun-serve". If a command is on another's page, refers to that page.
 Result<std::string> source_of_man_page(std::string_view name) {
   if (name == "ddprun") return man_page(page_of(""), DDPRUN_VERSION);
   const std::string_view command =

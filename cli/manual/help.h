@@ -14,8 +14,8 @@ namespace ddprun::cli {
 std::string short_help();
 
 /// The output of `ddprun help words...`. A topic is a command, a heading of ddprun's page or a
-/// flag; none: the short help. "--man NAME", which the build uses, is the manual page of that name.
-/// Errors: usage.
+/// flag; without one it is the short help. "--man NAME" is the manual page of this name, for the
+/// build. Errors: usage.
 Result<std::string> help_output(std::span<const char* const> words);
 
 }  // namespace ddprun::cli

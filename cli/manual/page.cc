@@ -8,9 +8,9 @@ namespace {
 
 constexpr size_t kWidth = 80;
 constexpr size_t kItemIndent = 6;
-constexpr std::string_view kVerbatim = "    ";  // how a paragraph begins that is not filled
+constexpr std::string_view kVerbatim = "    ";  // begins a paragraph that is not filled
 
-/// Splits at each `separator`, which is in no part.
+/// The parts between the separators.
 std::vector<std::string_view> split_text(std::string_view text, std::string_view separator) {
   std::vector<std::string_view> parts;
   while (!text.empty()) {
@@ -51,7 +51,7 @@ void append_paragraphs(std::string& out, std::string_view text) {
   }
 }
 
-/// In the language of man nothing but letters, digits and some signs means itself.
+/// In the language of man, only letters, digits and some signs mean themselves.
 std::string escaped(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -84,7 +84,7 @@ std::string escaped(std::string_view text) {
   return out;
 }
 
-/// A line of its own; one that begins with a dot would be a request.
+/// A line of text. If it began with a dot, man would take it for a request.
 std::string man_line(std::string_view text) {
   return (text.starts_with('.') ? "\\&" : "") + escaped(text) + "\n";
 }

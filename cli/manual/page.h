@@ -9,17 +9,17 @@
 
 namespace ddprun::cli {
 
-/// A term, such as a flag, and what it means.
+/// A term, such as a flag, and its meaning.
 struct Item {
   std::string term;
   std::string text;
 };
 
-/// A part of a page. `text` is paragraphs, with an empty line between two; one that begins with
-/// four spaces is a command line and stays as it is.
+/// A part of a page. `text` has paragraphs, with an empty line between two. A paragraph that begins
+/// with four spaces is a command line, and stays as it is.
 struct Section {
   std::string_view topic;  ///< its name for `ddprun help`; empty: it has none
-  std::string title;       ///< empty: of the page's beginning
+  std::string title;       ///< empty: for the page's beginning
   std::string text;
   std::vector<Item> items = {};
 };
@@ -32,7 +32,7 @@ struct Page {
   std::vector<Section> sections;
 };
 
-/// The page for a terminal, on lines of at most 80 characters as far as words allow.
+/// The page for a terminal. Lines have at most 80 characters, unless a word is longer.
 std::string plain_text(const Page& page);
 std::string plain_text(const Section& section);
 

@@ -111,7 +111,7 @@ constexpr std::string_view kExamples =
     "Where the workers of a job that seems to hang are:\n\n"
     "    ddprun stacks";
 
-/// Of the short help, `ddprun -h`.
+/// The flags in the short help, `ddprun -h`.
 constexpr auto kMostUsedFlags = std::to_array<ItemText>({
     {"nproc_per_node", "workers on this node"},
     {"nnodes", "nodes: a number, or from MIN to MAX"},

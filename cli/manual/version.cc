@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/manual/version.h"
 
-// CMakeLists.txt defines DDPRUN_COMMIT, DDPRUN_BUILD_TYPE and DDPRUN_PARTS for this file alone.
+// CMakeLists.txt defines DDPRUN_COMMIT, DDPRUN_BUILD_TYPE and DDPRUN_PARTS only for this file.
 
 namespace ddprun::cli {
 

@@ -7,9 +7,8 @@
 
 namespace ddprun::cli {
 
-/// The version, the commit that was checked out when the build was configured, the type of the
-/// build, and the libraries in it: the same text for each build of the same sources with the same
-/// packages.
+/// The version, the commit at the configuration of the build, the type of the build, and the
+/// libraries in it. Builds of the same sources with the same packages have the same text.
 std::string version_text();
 
 }  // namespace ddprun::cli
