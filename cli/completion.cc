@@ -19,7 +19,7 @@ using Value = CompletedOption::Value;
 constexpr std::array<std::string_view, 5> kShellNames = {"nothing", "file", "directory", "program",
                                                          "argument"};
 
-// bash takes words apart at "=" and ":" (COMP_WORDBREAKS), and replaces only the last part of one.
+// bash splits words at "=" and ":" (COMP_WORDBREAKS), and replaces only the last part of a word.
 constexpr std::string_view kBash = R"script(# Completion of ddprun for bash
 _ddprun() {  # COMMAND
   local adds before typed words word piece=${COMP_WORDS[COMP_CWORD]}
@@ -77,11 +77,11 @@ end
 complete -c ddprun -f -a '(__ddprun_complete)'
 )script";
 
-/// A command line up to the word that is to be completed.
+/// A command line up to the word to complete.
 struct Scanned {
   const CompletedCommand* command = nullptr;
-  const CompletedOption* option = nullptr;  ///< whose value the last word is
-  size_t begin = 0;                         ///< of what follows the command's name
+  const CompletedOption* option = nullptr;  ///< the last word is its value; nullptr: of none
+  size_t begin = 0;                         ///< of the words after the command's name
   std::optional<size_t> program = {};       ///< the first word that is no option
 };
 
@@ -95,7 +95,7 @@ const CompletedCommand* find_command(const std::vector<CompletedCommand>& comman
   return found == commands.end() ? nullptr : &*found;
 }
 
-/// nullptr: there is none of this name that has a value.
+/// The option of this name, if it has a value; else nullptr.
 const CompletedOption* option_with_value(const CompletedCommand& command, std::string name) {
   if (name.starts_with("--")) std::replace(name.begin() + 2, name.end(), '-', '_');
   for (const CompletedOption& option : command.options) {
@@ -105,7 +105,7 @@ const CompletedOption* option_with_value(const CompletedCommand& command, std::s
   return nullptr;
 }
 
-/// The kind of manifest stands before its options.
+/// Whether a kind comes before the options, as in `ddprun manifest`.
 bool has_kind(const CompletedCommand& command) {
   return !command.name.empty() && command.rest == Rest::program && !command.words.empty();
 }
@@ -141,7 +141,7 @@ void add(Completion& completion, const std::string& typed, const std::string& wo
   if (word.starts_with(typed)) completion.words.push_back({word, help});
 }
 
-/// `before` is what the word has before the value.
+/// `before` is the beginning of the word before the value.
 Completion complete_value(const CompletedOption& option, const std::string& typed,
                           const std::string& before) {
   Completion completion{.before = before};
@@ -151,7 +151,7 @@ Completion complete_value(const CompletedOption& option, const std::string& type
   return completion;
 }
 
-/// With dashes between the words where the one that is typed has some.
+/// If the typed option has dashes between its words, the others get them, too.
 Completion complete_option(const CompletedCommand& command, const std::string& typed) {
   const bool has_dashes = typed.find('-', 2) != std::string::npos && typed.starts_with("--") &&
                           typed.find('_') == std::string::npos;
@@ -165,7 +165,7 @@ Completion complete_option(const CompletedCommand& command, const std::string& t
   return completion;
 }
 
-/// Without quotes; `rest` goes on after it.
+/// Takes a word off `rest`, and removes its quotes.
 std::string take_word(std::string_view& rest) {
   std::string word;
   char quote = '\0';

@@ -7,39 +7,38 @@
 
 #include "cli/completion_words.h"
 
-// Completion of ddprun's command lines in a shell, whose script asks `ddprun __complete LINE`.
-// Pure.
+// Completion of ddprun's command lines in a shell: its script asks `ddprun __complete LINE`. Pure.
 
 namespace ddprun::cli {
 
 /// The command that a script asks.
 constexpr std::string_view kComplete = "__complete";
 
-/// A script for `shell`, which is bash, zsh or fish: to be sourced, or to be put where the shell
-/// looks for those of commands.
+/// A script for `shell`: bash, zsh or fish. The user sources it, or puts it where the shell looks
+/// for completions of commands.
 std::string completion_script(std::string_view shell);
 
-/// The words that may stand for the last word of a command line, and what the shell adds to them.
+/// The candidates for the last word of a command line, and what the shell adds to them.
 struct Completion {
-  /// The shell adds files, directories, programs with files, or what the program's own completion
-  /// has for its arguments.
+  /// The shell adds files, directories, programs and files, or the words of the program's own
+  /// completion for its arguments.
   enum class Shell { nothing, file, directory, program, argument };
 
   Shell shell = Shell::nothing;
-  std::string before = {};  ///< "--events=", where the file follows in the same word
-  size_t program = 0;       ///< for an argument: the words before the program, "ddprun" among them
+  std::string before = {};  ///< "--events=", if the file follows in the same word
+  size_t program = 0;       ///< for an argument: the number of words before the program
   std::vector<CompletedWord> words = {};  ///< each whole, "--gpu_bind=all"
 };
 
-/// `words` follow "ddprun"; the last one, which may be empty, is to be completed.
+/// Completes the last one of `words`, which may be empty; they follow "ddprun".
 Completion complete(const std::vector<std::string>& words);
 
-/// The words of a shell's command line, without quotes. After a blank an empty one is the last.
+/// The words of a shell's command line, without quotes. After a blank, the last word is empty.
 std::vector<std::string> words_of(std::string_view line);
 
 /// The answer to a script that has this line up to the cursor, "ddprun --gpu_b". Its lines: what
-/// the shell adds, "file" or "argument 3"; what is before the value, "--events="; the last word as
-/// it is typed; then one for each word, with its help behind a tab.
+/// the shell adds, "file" or "argument 3"; the text before the value, "--events="; the last word as
+/// typed; then each candidate, with its help after a tab.
 std::string completion_answer(std::string_view line);
 
 }  // namespace ddprun::cli

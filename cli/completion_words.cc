@@ -21,7 +21,7 @@ bool is_word_letter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
 }
 
-/// Of "N|auto|gpu" those that are written as they are here: "auto", "gpu".
+/// The literal alternatives of a value: "auto" and "gpu" of "N|auto|gpu".
 std::vector<std::string> literal_values(std::string_view value) {
   std::vector<std::string> words;
   for (size_t at = 0; at < value.size();) {
@@ -48,7 +48,7 @@ CompletedOption option_of(const Flag& flag) {
   std::vector<std::string> names = {spelled(flag)};
   if (!flag.alias.empty()) names.push_back("--" + std::string(flag.alias));
   if (flag.letter != '\0') names.push_back(std::string("-") + flag.letter);
-  // A value that may be left out is no word of its own.
+  // A value that may be left out is in the same word.
   return option_of(std::move(names), flag.may_be_alone() ? "" : flag.value, flag.help);
 }
 

@@ -8,7 +8,7 @@
 
 namespace ddprun::cli {
 
-/// A word, and what it is for; empty where nothing says so.
+/// A word and its purpose, which may be empty.
 struct CompletedWord {
   std::string text;
   std::string help = {};
@@ -18,10 +18,10 @@ struct CompletedWord {
 struct CompletedOption {
   enum class Value { none, words, file, directory, other };
 
-  std::vector<std::string> names;  ///< "--redirects", "-r"; with underscores, dashes mean the same
+  std::vector<std::string> names;  ///< "--redirects", "-r"; with underscores
   Value value = Value::none;
   std::vector<std::string> words = {};  ///< its values, for Value::words
-  std::string help;                     ///< its first sentence
+  std::string help;                     ///< the first sentence of it
 };
 
 /// ddprun itself, or one of its commands.
@@ -31,11 +31,11 @@ struct CompletedCommand {
   std::string name = {};  ///< empty: ddprun without a command
   std::vector<CompletedOption> options = {};
   Rest rest = Rest::nothing;              ///< what follows the options
-  std::vector<CompletedWord> words = {};  ///< what follows the command's name, for Rest::words and
-                                          ///< as the first word before a program
+  std::vector<CompletedWord> words = {};  ///< that may follow the command's name: for Rest::words,
+                                          ///< or instead of a program
 };
 
-/// All of them; ddprun itself is the first.
+/// All commands; ddprun itself is the first.
 std::vector<CompletedCommand> completed_commands();
 
 /// The part of a flag's help that fits in a menu: its first sentence, without the full stop.

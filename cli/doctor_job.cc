@@ -12,12 +12,12 @@
 namespace ddprun::cli {
 namespace {
 
-/// For the other nodes: who asks does not want to wait for ten minutes.
+/// The wait for the other nodes: a user does not want to wait ten minutes for the doctor.
 constexpr std::chrono::seconds kJoinTimeout{60};
 
 constexpr const char* kDefaultTemporary = "/tmp";
 
-/// What keeps this node from running the program goes into the order.
+/// Looks up the program and the workers. The order gets the reasons why this node cannot run them.
 void look_up_program(RawOptions& raw, std::vector<std::string> command, const Host& host,
                      doctor::Order& order) {
   const std::string name = command.empty() ? "" : command.front();
@@ -26,7 +26,7 @@ void look_up_program(RawOptions& raw, std::vector<std::string> command, const Ho
     if (!found) order.problem = found.error().message;
   }
   const agent::JobSpec& job = raw.job;
-  const bool is_python = job.own_arguments > 1;  // its words come before
+  const bool is_python = job.own_arguments > 1;  // python's words come first
   const Result<std::string> python = host.find_program("python3");
   if (is_python) {
     order.python = job.program;

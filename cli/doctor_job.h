@@ -11,8 +11,8 @@
 
 namespace ddprun::cli {
 
-/// `ddprun doctor` with these options, after resolve_rendezvous and resolve_secret. A program that
-/// cannot run here, or workers that this node has no GPUs for, are what it reports. Errors: usage.
+/// `ddprun doctor` with these options, after resolve_rendezvous and resolve_secret. If the program
+/// cannot run here, or the node lacks GPUs for its workers, the doctor reports it. Errors: usage.
 Result<doctor::Job> doctor_job(RawOptions raw, std::vector<std::string> command, const Host& host);
 
 }  // namespace ddprun::cli

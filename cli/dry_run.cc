@@ -19,7 +19,7 @@
 namespace ddprun::cli {
 namespace {
 
-/// Variables whose values are not known yet, and their placeholders.
+/// The variables whose values are not known yet, and their placeholders.
 using Unknown = std::map<std::string_view, std::string_view>;
 constexpr std::string_view kUnknown = "?";
 
@@ -70,7 +70,7 @@ std::string describe_node(const agent::JobSpec& job) {
          (job.min_nodes == job.max_nodes ? most : least + ".." + most);
 }
 
-/// The job's first round, as far as it is known before the rendezvous.
+/// The job's first round, guessed before the rendezvous.
 rendezvous::Layout guess_layout(const agent::JobSpec& job) {
   rendezvous::Layout layout;
   layout.node_rank = job.node_rank.value_or(0);
@@ -91,7 +91,7 @@ Unknown unknown_variables(const agent::JobSpec& job) {
       unknown[name] = kUnknown;
     }
   }
-  // A store in rank 0 is on that rank's host, at a port that is free at the start.
+  // Rank 0's own store is on that rank's host, at a port that is free at the start.
   const bool own_store = job.store == agent::StoreHost::worker;
   const bool is_elsewhere = job.etcd && !agent::uses_tunnel(job);
   if (is_elsewhere || (own_store && job.max_nodes > 1)) unknown["MASTER_ADDR"] = kUnknown;
@@ -116,7 +116,7 @@ std::string describe_assumption(const agent::JobSpec& job, const Unknown& unknow
   return text + "\n";
 }
 
-/// What ddprun sets for a worker, as a shell takes it.
+/// The variables that ddprun sets for a worker, in a shell's syntax.
 std::vector<std::string> assignments(const agent::WorkerEnv& environment, int local_rank,
                                      const Unknown& unknown) {
   std::vector<std::string> all;
@@ -129,13 +129,13 @@ std::vector<std::string> assignments(const agent::WorkerEnv& environment, int lo
   return all;
 }
 
-/// Ranks are each worker's own, also where none is known yet.
+/// Whether it is a rank: each worker has its own, even if it is not known yet.
 bool is_rank(std::string_view assignment) {
   return assignment.substr(0, assignment.find('=')).ends_with("RANK") &&
          !assignment.starts_with("GROUP_RANK=");
 }
 
-/// Takes what all workers have out of `workers`.
+/// Moves the variables that all workers have out of `workers`.
 std::vector<std::string> take_common(std::vector<std::vector<std::string>>& workers) {
   std::vector<std::string> common;
   if (workers.size() == 1) return common;

@@ -9,9 +9,9 @@
 namespace ddprun::cli {
 
 /// The text of --dry_run: a line about the node, then for each worker a line with the variables
-/// that ddprun sets and the command, quoted for a shell. A port that is chosen at the start is
-/// PORT; values that depend on other nodes are ?. Ranks assume that all nodes have as many workers
-/// as this one; the text says so.
+/// that ddprun sets and the command, quoted for a shell. If the start chooses a port, it is PORT;
+/// values that depend on other nodes are ?. The ranks assume, and the text says so, that all nodes
+/// have as many workers as this one.
 std::string dry_run_text(const agent::JobSpec& job, const Host& host);
 
 }  // namespace ddprun::cli

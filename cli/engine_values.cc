@@ -46,7 +46,7 @@ std::string_view starter(Engine engine) {
   return "one ddprun a node";
 }
 
-/// nullopt: the engine starts everything itself.
+/// The program that starts the agents; nullopt: the engine starts everything itself.
 std::optional<remote::Starter> agent_starter(Engine engine) {
   if (engine == Engine::slurm) return remote::Starter::srun;
   if (engine == Engine::lsf) return remote::Starter::blaunch;
@@ -70,7 +70,7 @@ Result<std::string> without_engine(const RawOptions& raw) {
   return std::string();
 }
 
-/// Sets flags, and notes where each value is from.
+/// Sets flags, and notes the source of each value.
 class Filler {
  public:
   Filler(RawOptions& raw, const Allocation& allocation) : raw_(raw), allocation_(allocation) {}
@@ -95,7 +95,7 @@ class Filler {
     notes_ += (notes_.empty() ? "" : ", ") + value + " (" + source + ")";
   }
 
-  /// Its nodes and its rendezvous.
+  /// Fills in the job's nodes and rendezvous.
   Result<> fill_job() {
     if (raw_.standalone) return {};
     if (!allocation_.only_a_part.empty()) return check_part();
@@ -124,7 +124,7 @@ class Filler {
     }
   }
 
-  /// Slurm says that a job has GPUs, if it has; the other engines leave a job those that it sees.
+  /// Whether to count this node's GPUs: only Slurm says how many of them a job has.
   bool counts_gpus() const { return allocation_.engine != Engine::slurm; }
 
   std::string whole_job() const {
@@ -144,7 +144,7 @@ class Filler {
          "the end: " + (end ? end->source : "squeue"));
   }
 
-  /// By the node of rank 0, or the one command that starts all.
+  /// The node of rank 0 requeues the job, or the one command that starts all nodes.
   Result<> fill_requeue() {
     if (!raw_.requeue) return {};
     if (allocation_.engine != Engine::slurm) return requeue_error();
@@ -160,14 +160,14 @@ class Filler {
     return {};
   }
 
-  /// A job on this node alone needs no others, and who starts each node needs none of the engine's.
+  /// A part of the engine's job is enough with --nnodes 1, or with --nnodes and the master's host.
   Result<> check_part() const {
     const bool by_hand = gives("rdzv_endpoint") || gives("master_addr");
     if (gives("nnodes") && (raw_.job.max_nodes == 1 || by_hand)) return {};
     return usage_error(allocation_.only_a_part + ", or give --nnodes 1 or --engine none");
   }
 
-  /// Whether the nodes of the job are the engine's.
+  /// Returns whether the job has all nodes of the engine's job.
   Result<bool> fill_nodes() {
     const auto& nodes = allocation_.nodes;
     if (gives("nnodes")) return !nodes || nodes->value == raw_.job.max_nodes;
@@ -189,9 +189,9 @@ class Filler {
   }
 
   /// Whether this process is the only one, and has to start the agents: in a batch script, or in
-  /// the shell of salloc, on whichever host. A user who names the rendezvous' host or the node's
-  /// rank starts them by hand; so does one who gives the number of nodes where the engine's own
-  /// program may have started this process.
+  /// the shell of salloc, on any host. If the user names the rendezvous' host or the node's rank,
+  /// they start the agents by hand. The same holds if they give the number of nodes, and the
+  /// engine's own program may have started this process.
   bool starts_agents() const {
     const auto& rank = allocation_.node_rank;
     const auto& nodes = allocation_.nodes;
@@ -202,7 +202,7 @@ class Filler {
            !gives("node_rank") && !gives("rdzv_endpoint") && !gives("master_addr") && !by_user;
   }
 
-  /// Each node finds the same ones.
+  /// Takes ports from the job's id, so that each node has the same ones.
   void take_ports() {
     std::vector<std::uint16_t> ports = engine::ports_of(allocation_.job);
     raw_.master_port = ports.front();
@@ -233,7 +233,7 @@ class Filler {
     const bool has_host = gives("rdzv_endpoint") || gives("master_addr");
     if (!has_host && allocation_.master && job.node_rank) {
       raw_.master_addr = allocation_.master->value;
-      // By the rank, and not by the address: a name of the engine's may be unknown to the resolver.
+      // The rank decides, not the address: the resolver may not know the engine's name.
       if (!job.is_host) job.is_host = *job.node_rank == 0;
       note("--master_addr " + *raw_.master_addr, allocation_.master->source);
     }

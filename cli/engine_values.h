@@ -9,16 +9,16 @@
 
 namespace ddprun::cli {
 
-/// Sets what neither the command line nor the environment gives to what the scheduler says about
-/// its job (engine/). Each flag that is given is kept, and if --nnodes is given with another number
-/// of nodes than the scheduler's, the job is another one: then only --nproc_per_node and
-/// --shutdown_timeout are the scheduler's.
+/// Sets flags that neither the command line nor the environment gives to the values of the
+/// scheduler's job (engine/). If the user gives --nnodes with another number of nodes than the
+/// scheduler's, it is another job: then only --nproc_per_node and --shutdown_timeout are the
+/// scheduler's.
 ///
-/// Returns a line with each value and where it is from: "slurm job 4711.0: --nnodes 2
+/// Returns a line with each value and its source: "slurm job 4711.0: --nnodes 2
 /// (SLURM_STEP_NODELIST), ..."; empty: there is no engine. Errors: usage.
 Result<std::string> apply_engine(RawOptions& raw, const Host& host);
 
-/// Whether the scheduler is Slurm, for a command that needs nothing else of it.
+/// Whether the scheduler is Slurm, for a command that needs no other value.
 bool is_in_slurm(const RawOptions& raw, const Host& host);
 
 }  // namespace ddprun::cli

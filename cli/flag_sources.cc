@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::string_view kConfigVariable = "DDPRUN_CONFIG";
 
-/// A flag of a file that another one overrides which is given elsewhere.
+/// A file's flag, and the flag that overrides it if it is given elsewhere.
 struct Rival {
   std::string_view flag;
   std::string_view other;
@@ -56,7 +56,7 @@ bool gives(GivenFlags given, const Flag& flag) {
   return std::find(given.begin(), given.end(), &flag) != given.end();
 }
 
-/// Whether the command line or the environment sets this flag, or one that overrides it.
+/// Whether the command line or the environment sets this flag, or its rival.
 bool is_overridden(const Flag& flag, GivenFlags given, const Host& host) {
   const auto is_set = [&](const Flag& other) {
     return gives(given, other) || find_flag_variable(other, host.environment).value != nullptr;
@@ -66,7 +66,7 @@ bool is_overridden(const Flag& flag, GivenFlags given, const Host& host) {
          });
 }
 
-/// For the settings: "--nnodes 2"; empty: a switch is off.
+/// The text of a setting: "--nnodes 2"; empty: a switch is off.
 std::string setting(const Flag& flag, const std::string& value) {
   if (flag.value.empty()) return parse_switch(value).value_or(true) ? spelled(flag) : "";
   return spelled(flag) + " " + shell_word(value);
@@ -77,7 +77,7 @@ struct Config {
   std::string text;
 };
 
-/// A file that the user named has to be there; one that was found and is not used causes a warning.
+/// If the user named a file, it must exist. If a found file is not used, a warning follows.
 Result<std::optional<Config>> find_config(const std::optional<std::string>& named, const Host& host,
                                           RawOptions& raw) {
   const char* variable = agent::find_variable(host.environment, kConfigVariable);
@@ -99,7 +99,7 @@ Result<std::optional<Config>> find_config(const std::optional<std::string>& name
   return std::optional(std::move(config));
 }
 
-/// As options of a command line, for agents on other hosts.
+/// Keeps the entry as options of a command line, for agents on other hosts.
 void hand_on(const ConfigEntry& entry, RawOptions& raw) {
   if (entry.flag->value.empty() && entry.value == "0") return;
   raw.config_options.push_back(spelled(*entry.flag));
@@ -137,8 +137,8 @@ Result<> set_from_config(const std::optional<std::string>& named, GivenFlags giv
   return {};
 }
 
-/// CLI11 could read the environment, but only that of this process, and its errors would name the
-/// flag instead of the variable.
+/// CLI11 could read the environment, but only this process's, and its errors would name the flag
+/// instead of the variable.
 Result<> set_from_environment(GivenFlags given, Mode mode, const Host& host, RawOptions& raw) {
   for (const bool yielding : {true, false}) {
     for (const Flag& flag : flags()) {

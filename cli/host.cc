@@ -43,7 +43,7 @@ std::optional<std::string> read_file(const std::string& path) {
   return content;
 }
 
-/// PWD keeps the symbolic links by which the user came, which other hosts may have, too.
+/// Prefers PWD: it keeps the user's symbolic links, which other hosts may have, too.
 std::string current_directory() {
   std::error_code failed;
   const char* shells = std::getenv("PWD");

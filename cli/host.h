@@ -14,21 +14,21 @@
 
 namespace ddprun::cli {
 
-/// The host and environment that the meaning of a command line depends on. The functions are called
-/// only when their result is needed, and at most once each.
+/// The host and environment that decide the meaning of a command line. Each function is called only
+/// if its result is needed, and at most once.
 struct Host {
   std::string name;
   std::vector<std::string> environment;    ///< "NAME=value"
   std::shared_ptr<Secret> secret;          ///< DDPRUN_SECRET, overwritten when it is read
   std::shared_ptr<Secret> etcd_user;       ///< name:password, of DDPRUN_ETCD_USER
-  std::function<std::vector<int>()> cpus;  ///< those this process may run on, ascending
+  std::function<std::vector<int>()> cpus;  ///< on which this process may run, ascending
   std::function<Result<launcher::Topology>()> topology;                     ///< of these CPUs
   std::function<std::vector<std::string>(launcher::DeviceSearch)> devices;  ///< all GPUs
   /// The NUMA nodes closest to these GPUs, as launcher::numa_nodes gives them.
   std::function<std::vector<std::optional<int>>(const std::vector<std::string>& devices)> gpu_nodes;
   /// The content of a file, at most a MiB; nullopt: it cannot be read.
   std::function<std::optional<std::string>(const std::string& path)> read_file;
-  /// What a command prints; nullopt: it cannot be run, or takes longer than 20 s.
+  /// The output of a command; nullopt: it cannot be run, or takes longer than 20 s.
   std::function<std::optional<std::string>(const std::vector<std::string>& words)> output_of;
   /// The text of a configuration file: read_config_file.
   std::function<Result<std::optional<std::string>>(const std::string& path, bool named)>
@@ -40,20 +40,20 @@ struct Host {
   std::function<Result<std::string>(const std::string& name)> find_program;
   std::function<std::vector<std::string>(const std::string& path)> needed_libraries;
   std::function<std::string()> executable;  ///< path of this program; empty: unknown
-  std::function<std::string()> directory;   ///< the current one, by the shell's name for it
+  std::function<std::string()> directory;   ///< the current one, by its name in the shell
   std::function<Result<>(const std::string& name)> check_script;
   std::function<bool()> has_terminal;  ///< stdin and stdout are terminals
   /// Names of the interfaces that have a link-local IPv6 address.
   std::function<std::vector<std::string>()> link_local_interfaces;
 };
 
-/// The values of variables that only ddprun reads; empty where one was not set.
+/// The values of variables that only ddprun reads; empty: not set.
 struct TakenVariables {
   Secret secret;
   Secret etcd_user;
 };
 
-/// Takes them out of this process's environment, and out of what the kernel shows of it.
+/// Takes them out of this process's environment, also as the kernel shows it.
 TakenVariables take_variables();
 
 /// The host of this process, and the rest of its environment.

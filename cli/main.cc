@@ -52,7 +52,7 @@ int fail(const Error& error) {
   return cli::exit_code(error);
 }
 
-/// How ddprun's own lines look, and the first ones.
+/// Sets the style of ddprun's own lines, and logs the first ones.
 void begin_log(const agent::JobSpec& job) {
   log::set_level(job.log_level);
   launcher::set_log_style(
@@ -112,8 +112,8 @@ int run(std::span<const char* const> words, bool remote, cli::TakenVariables tak
   return written ? 0 : fail(os_error("cannot write to stdout", errno));
 }
 
-/// Asio and the standard library throw when descriptors or memory run out. Then all that is left to
-/// do is to report it.
+/// Asio and the standard library throw if descriptors or memory run out. Then only a report is left
+/// to do.
 int run_or_report(std::span<const char* const> words, bool remote, cli::TakenVariables taken) {
   try {
     return run(words, remote, std::move(taken));
@@ -126,8 +126,8 @@ int run_or_report(std::span<const char* const> words, bool remote, cli::TakenVar
 
 using Words = std::vector<std::string>;
 
-/// All is written and removed that has to be; the kernel frees the rest faster than destructors do.
-/// A sanitizer looks at exit for what was not freed.
+/// All files are written or removed; the kernel frees the rest faster than destructors do. But
+/// sanitizers look for leaks at exit.
 [[noreturn]] void end_process(int code) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   std::exit(code);
@@ -138,8 +138,8 @@ using Words = std::vector<std::string>;
 
 /// The agent's process.
 int run_agent(int argc, char** argv, const Words& words, bool remote, cli::TakenVariables taken) {
-  // Whoever kills all that is called ddprun, or has the program in its command line, shall not kill
-  // guardian and agent in one go: one of the two has to clean up.
+  // `pkill ddprun`, or pkill -f with the program's name, must not kill both the guardian and the
+  // agent: one of the two has to clean up.
   launcher::set_process_title(argc, argv, "ddp-agent", "ddp-agent of " + std::to_string(getppid()));
   std::vector<const char*> pointers;
   for (const std::string& word : words) pointers.push_back(word.c_str());
@@ -151,16 +151,16 @@ int run_guarded(int argc, char** argv, const Words& words, bool remote, Fd contr
   cli::TakenVariables taken = cli::take_variables();  // in both processes
   if (sent) {
     taken.secret = std::move(sent);
-    unsetenv(cli::kSecretFileVariable);  // a file would go first
+    unsetenv(cli::kSecretFileVariable);  // a file would have precedence
   }
-  // Forks before it has touched much memory, which makes the fork cheap.
+  // Forks early: a fork is cheap as long as the process has touched little memory.
   const Result<int> code = launcher::guard(
       [&]() -> int { end_process(run_agent(argc, argv, words, remote, std::move(taken))); },
       agent::gone_message, std::move(control));
   return code ? *code : fail(code.error());
 }
 
-/// For another ddprun, which reads the last word about it.
+/// The agent of another ddprun, which reads say_ended().
 int run_remote(int argc, char** argv) {
   const pid_t guardian = getpid();
   Result<remote::Followed> order = remote::follow_order();

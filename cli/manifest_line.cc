@@ -18,16 +18,16 @@ namespace {
 
 constexpr int kMostGpus = 1024;
 
-/// The first one with a podFailurePolicy.
+/// The first minor version with a podFailurePolicy.
 constexpr int kOldestKubernetes = 25;
 
-/// Longer than any cluster leaves a pod, and than Kubernetes' field holds.
+/// The longest grace: clusters allow a pod less, and Kubernetes' field holds a limited number.
 constexpr std::chrono::hours kLongestGrace{24};
 
-/// For the report, after the workers have ended.
+/// The time for the report after the workers' end.
 constexpr std::chrono::seconds kReportTime{5};
 
-/// Flags about what Kubernetes says, or that make no sense in a pod.
+/// Flags whose values Kubernetes gives, or that make no sense in a pod.
 constexpr std::array kNotForPods = std::to_array<std::string_view>(
     {"config",     "engine",      "node_rank",     "hosts",         "hostfile",     "ssh",
      "export",     "master_addr", "master_port",   "rdzv_endpoint", "rdzv_backend", "rdzv_conf",
@@ -171,7 +171,7 @@ class Reader {
     return std::move(manifest_);
   }
 
-  /// In a pod --shutdown_timeout is 25 s by default.
+  /// Without --shutdown_timeout keeps the pod's default: ddprun then takes 25 s.
   Result<> set_grace() {
     if (!raw_.given.contains("shutdown_timeout")) return {};
     if (raw_.job.stop_grace > kLongestGrace) {

@@ -12,12 +12,12 @@
 
 namespace ddprun::cli {
 
-/// Whether a flag may be in the pods' command line. The others are about what Kubernetes says, or
-/// make no sense in a pod.
+/// Whether a flag may be in the pods' command line. For the others Kubernetes has the value, or
+/// they make no sense in a pod.
 bool is_for_pods(const Flag& flag);
 
-/// `words` follow "manifest": the kind, options of the manifest and of the pods' ddprun, the
-/// program. Variables of the environment are not read: they are not the pods'. Errors: usage.
+/// Reads the words after "manifest": the kind, options of the manifest and of the pods' ddprun, the
+/// program. Reads no environment: it is not the pods'. Errors: usage.
 Result<Manifest> read_manifest(std::span<const char* const> words);
 
 /// The output of `ddprun manifest words...`: the manifest, or its help. Errors: usage.

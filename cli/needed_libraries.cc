@@ -75,7 +75,7 @@ class Program {
     return {};
   }
 
-  /// Where in the file an address of memory is.
+  /// The place in the file of an address in memory.
   static std::optional<std::uint64_t> place_of(const std::vector<Segment>& segments,
                                                std::uint64_t address) {
     for (const Segment& segment : segments) {

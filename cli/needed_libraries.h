@@ -6,8 +6,8 @@
 
 namespace ddprun::cli {
 
-/// The shared libraries that a program of this machine's kind is linked with (DT_NEEDED), without
-/// those that they need; none for a script, or a file that is no such program.
+/// The shared libraries with which a program of this machine's kind is linked (DT_NEEDED), without
+/// the libraries that they need. None for a script, or a file that is no such program.
 std::vector<std::string> needed_libraries(const std::string& path);
 
 }  // namespace ddprun::cli

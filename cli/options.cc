@@ -28,7 +28,7 @@
 namespace ddprun::cli {
 namespace {
 
-// As the first word.
+// Commands: the first word.
 constexpr std::string_view kServe = "serve";
 constexpr std::string_view kDoctor = "doctor";
 constexpr std::string_view kSecret = "secret";
@@ -41,7 +41,7 @@ struct CommandLine {
   std::vector<std::string> options;  ///< flags in the table's spelling, values as separate words
   std::vector<const Flag*> given;    ///< those flags, each once
   std::vector<std::string> command;  ///< the program and its arguments
-  bool has_separator = false;        ///< "--" is between the two
+  bool has_separator = false;        ///< "--" is between the halves
   bool asks_for_short_help = false;  ///< -h ends the options
 
   bool gives(const Flag& flag) const {
@@ -49,7 +49,7 @@ struct CommandLine {
   }
 };
 
-/// "-m pkg" for "-mpkg": a letter that takes no value, and the rest as another word.
+/// "-m pkg" for "-mpkg": the letter takes no value, so the rest becomes another word.
 std::optional<std::string> split_letter(const std::string& word) {
   if (word.starts_with("--")) return std::nullopt;
   const Flag* flag = find_flag(word.substr(0, 2));
@@ -67,7 +67,7 @@ std::string in_table_spelling(const std::string& given) {
   return name;
 }
 
-/// The name here of a flag of mpirun, srun, accelerate, deepspeed or horovodrun; empty: none.
+/// ddprun's name of a flag of mpirun, srun, accelerate, deepspeed or horovodrun; empty: none.
 std::string of_other_launcher(const std::string& given) {
   struct Other {
     std::string_view theirs, ours;
@@ -122,8 +122,8 @@ bool is_value(std::string_view word) {
   return word != "--" && find_flag(word) == nullptr;
 }
 
-/// Separates the options from the command. A flag that prints something, or that is an error
-/// whatever follows it, ends the options, and no command is looked for.
+/// Separates the options from the command. If a flag prints something, or is an error in any case,
+/// it ends the options, and there is no command.
 CommandLine divide(std::span<const char* const> words) {
   CommandLine line;
   size_t at = 0;
@@ -164,8 +164,8 @@ CLI::Option* add_flag(CLI::App& app, const Flag& flag) {
   return flag.value.empty() ? app.add_flag(spelled(flag)) : app.add_option(spelled(flag));
 }
 
-/// Adds only the flags that are given: CLI11 compares each new flag with all before it, which for
-/// the whole table would cost each start 0.2 ms.
+/// Adds only the given flags: CLI11 compares each new flag with all earlier ones. With the whole
+/// table, this would cost each start 0.2 ms.
 void add_flags(CLI::App& app, const CommandLine& line) {
   app.set_help_flag();
   for (const Flag* flag : line.given) {
@@ -190,7 +190,7 @@ std::string_view page_name(Mode mode) {
   return mode == Mode::serve ? kServe : mode == Mode::doctor ? kDoctor : "";
 }
 
-/// Lets CLI11 read the options. The result is the text to print if a flag asks for one.
+/// Lets CLI11 read the options. If a flag asks for a text, returns that text.
 Result<std::optional<Print>> read_options(CLI::App& app, const std::vector<std::string>& options,
                                           Mode mode) {
   std::vector<std::string> unread(options.rbegin(), options.rend());
@@ -244,8 +244,8 @@ std::optional<std::string> named_config(const CLI::App& app) {
   return option->results().back();
 }
 
-/// Sets `raw` from a configuration file, the environment and the options. The result is the text to
-/// print if a flag asks for one.
+/// Sets `raw` from a configuration file, the environment and the options. If a flag asks for a
+/// text, returns that text.
 Result<std::optional<Print>> read(const CommandLine& line, const Host& host, Mode mode,
                                   RawOptions& raw) {
   CLI::App app;
@@ -254,7 +254,7 @@ Result<std::optional<Print>> read(const CommandLine& line, const Host& host, Mod
   if (!print || *print) return print;
   if (const Result<> checked = check_mode(app, line, mode); !checked) return checked.error();
 
-  // The weakest source first, so that the others override it also through another flag.
+  // The weakest source comes first, so that the others override it even through another flag.
   const Result<> config = set_from_config(named_config(app), line.given, mode, host, raw);
   if (!config) return config.error();
   if (const Result<> set = set_from_environment(line.given, mode, host, raw); !set) {
@@ -264,7 +264,7 @@ Result<std::optional<Print>> read(const CommandLine& line, const Host& host, Mod
   return std::optional<Print>();
 }
 
-/// The other nodes of the job would wait for one that has ended.
+/// Whether the node has to join and report the error: otherwise the other nodes would wait for it.
 bool is_for_others(const Error& error, const RawOptions& raw) {
   const bool is_about_program = error.code == Errc::not_found || error.code == Errc::not_executable;
   return is_about_program && raw.job.max_nodes > 1 && !raw.dry_run;
@@ -276,8 +276,9 @@ Mode mode_of(std::span<const char* const> words) {
   return Mode::run;
 }
 
-/// `words` follow "launch": torch.distributed.launch tells the workers their local rank, unless
-/// --use_env says otherwise.
+/// `words` follow "launch": as torch.distributed.launch, passes the workers their local rank,
+/// unless
+/// --use_env is given.
 Result<Parsed> parse_launch(std::span<const char* const> words, const Host& host) {
   std::vector<const char*> all = {"--pass_local_rank=dash"};
   all.insert(all.end(), words.begin(), words.end());
@@ -306,7 +307,7 @@ std::string origins_text(const agent::JobSpec& job) {
   return text;
 }
 
-/// The job of --hosts, or of an engine that starts the agents.
+/// The job of --hosts, or of an engine whose agents this process starts.
 Result<Parsed> hosts_job(RawOptions& raw, const CommandLine& line, const Host& host) {
   std::vector<std::string> options = raw.config_options;
   options.insert(options.end(), line.options.begin(), line.options.end());
@@ -317,7 +318,7 @@ Result<Parsed> hosts_job(RawOptions& raw, const CommandLine& line, const Host& h
   return Parsed(std::move(*job));
 }
 
-/// The part of this node in a job whose rendezvous is known.
+/// This node's part in a job whose rendezvous is resolved.
 Result<Parsed> node_job(RawOptions& raw, CommandLine& line, const Host& host) {
   if (const Result<> program = resolve_program(raw, std::move(line.command), host); !program) {
     if (!is_for_others(program.error(), raw)) return program.error();
@@ -370,7 +371,7 @@ Result<Parsed> parse(std::span<const char* const> words, const Host& host) {
   if (!engine) return engine.error();
   if (mode == Mode::serve) raw.in_slurm = is_in_slurm(raw, host);
   if (!engine->empty()) raw.job.origins.push_back(*engine);
-  if (raw.remote.are_asked()) return hosts_job(raw, line, host);  // Slurm's, from its batch script
+  if (raw.remote.are_asked()) return hosts_job(raw, line, host);  // the engine's hosts
   if (const Result<> rdzv = resolve_rendezvous(raw, mode, host); !rdzv) return rdzv.error();
   const Result<std::string> secret = resolve_secret(raw, host);
   if (!secret) return secret.error();

@@ -35,11 +35,11 @@ using Parsed = std::variant<agent::JobSpec, Print, Serve, MakeSecret, remote::Jo
 /// `ddprun doctor [options] [[--] program [args...]]`, `ddprun secret [FILE]`, `ddprun manifest
 /// KIND ...` or `ddprun help [TOPIC]`, without argv[0].
 ///
-/// The options end before the first word that is not one, or at "--"; what follows belongs to the
-/// program and is not read. If a flag is given twice, the last one counts. An environment variable
-/// sets the default of a flag; an empty variable is not set.
+/// The options end before the first other word, or at "--"; the rest belongs to the program and is
+/// not read. If a flag is given twice, the last one counts. An environment variable sets the
+/// default of a flag; an empty variable counts as not set.
 ///
-/// Errors: usage (one line that names the flag, the value, and what would be right), not_found and
+/// Errors: usage (one line that names the flag, the value, and a right one), not_found and
 /// not_executable (the program cannot be run).
 Result<Parsed> parse(std::span<const char* const> words, const Host& host);
 

@@ -25,7 +25,7 @@ constexpr std::string_view kRunByPython = " (without --no_python, python3 runs i
 constexpr size_t kShortestTypo = 3;          // a shorter name is close to any
 constexpr const char* kVersion = "version";  // a flag of ddprun, and a command of others
 
-/// 0 when `path` is a file that we may execute, otherwise an errno.
+/// 0 if `path` is a file that this process may execute, otherwise an errno.
 int executable_error(const std::string& path) {
   struct stat status{};
   if (stat(path.c_str(), &status) != 0) return errno;
@@ -75,7 +75,7 @@ std::string in_brackets(const std::optional<std::string>& suggestion) {
 /// Advice about a name for which there is no file.
 std::string suggestion_or_advice(const std::string& name,
                                  const std::optional<std::string>& suggestion) {
-  const bool is_line = name.find(' ') != name.npos;  // unless it is like a name with a space
+  const bool is_line = name.find(' ') != name.npos;  // or a name with a space
   if (!is_line || (suggestion && suggestion->find(' ') != name.npos))
     return in_brackets(suggestion);
   return " (a program and its arguments are separate words, not one in quotes)";
@@ -93,7 +93,7 @@ Error missing_file(const std::string& name, IsWanted wanted) {
           "cannot run " + name + ": no such file" + suggestion_or_advice(name, near)};
 }
 
-/// Advice about a path that cannot be executed; torchrun gives any to Python.
+/// Advice about a path that cannot be executed; torchrun would run any path by Python.
 std::string advice(const std::string& path, int error_number) {
   const std::string by_python = "ddprun python3 -u " + shell_word(path);
   if (error_number == EISDIR) return " (if it is a Python program: " + by_python + ")";
@@ -114,8 +114,8 @@ Error refused(const std::string& path, int error_number) {
               advice(path, error_number)};
 }
 
-/// The closest command of ddprun itself, or else the closest program. Of two that are equally close
-/// the command is meant.
+/// The closest name: a command of ddprun itself, or a program. If both are equally close, the
+/// command.
 std::optional<std::string> closest_command(const std::string& name,
                                            const std::vector<std::string>& directories) {
   std::vector<std::string> names = {kVersion};
@@ -147,9 +147,9 @@ Error missing_command(const std::string& name, const std::vector<std::string>& d
           sentence + suggestion_or_advice(name, closest_command(name, directories))};
 }
 
-/// The kernel, or env, would look for an interpreter whose name ends with a carriage return.
+/// Whether the kernel, or env, would look for an interpreter whose name ends in a carriage return.
 bool has_windows_shebang(const std::string& path) {
-  constexpr std::streamsize kMostRead = 256;  // as much as the kernel reads
+  constexpr std::streamsize kMostRead = 256;  // the kernel reads as much
   std::string head(kMostRead, '\0');
   std::ifstream file(path, std::ios::binary);
   file.read(head.data(), kMostRead);
@@ -157,7 +157,7 @@ bool has_windows_shebang(const std::string& path) {
   return head.starts_with("#!") && head.find("\r\n") < head.find('\n');
 }
 
-/// An executable file, unless the kernel could only fail to run it.
+/// Returns the executable file, or an error if the kernel could not run it.
 Result<std::string> runnable(std::string path) {
   if (!has_windows_shebang(path)) return path;
   return Error{Errc::not_executable,

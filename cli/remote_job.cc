@@ -30,7 +30,7 @@ constexpr std::array<std::string_view, 12> kExported = {
     "PATH",   "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHON_EXEC", "VIRTUAL_ENV", "CUDA_*",
     "NCCL_*", "GLOO_*",          "TORCH_*",    "OMP_*",       "PET_*",       "DDPRUN_*"};
 
-/// Flags that are not handed on as they are.
+/// Flags that are not passed on unchanged.
 constexpr auto kOwnFlags = std::to_array<std::string_view>(
     {"hosts", "hostfile", "ssh", "export", "dry_run", "nnodes", "engine", "rdzv_conf", "node_rank",
      "requeue", "web", "config"});
@@ -96,7 +96,7 @@ Result<Words> exported(const RawOptions& raw, const Host& host) {
     const auto covers = [name = variable_name(variable)](std::string_view pattern) {
       return matches(pattern, name);
     };
-    // srun hands on the environment itself, and the batch script's devices are not the step's.
+    // srun passes on the environment itself, and the batch script's devices are not the step's.
     const bool by_default =
         !raw.remote.by_srun() && std::any_of(kExported.begin(), kExported.end(), covers);
     if (by_default || std::any_of(raw.remote.exported.begin(), raw.remote.exported.end(), covers)) {
@@ -142,8 +142,8 @@ class Arguments {
     return max_nodes() > 1 && !gives("rdzv_endpoint") && !gives("master_addr");
   }
 
-  /// Who hosts is said by the rank, and not by the address, which a host may see as another one
-  /// than the others do.
+  /// The rank says who hosts the rendezvous: a host may see another address for its name than the
+  /// others do.
   std::string rdzv_conf(size_t host) const {
     std::string conf = raw_.rdzv_conf;
     if (!decides_endpoint() || raw_.job.is_host) return conf;
@@ -157,9 +157,9 @@ class Arguments {
     if (raw_.doctor) words.emplace_back("doctor");
     const int least = gives("nnodes") ? raw_.job.min_nodes : max_nodes();
     add(words, "nnodes", std::to_string(least) + ":" + std::to_string(max_nodes()));
-    add(words, "config", std::string(kNoConfig));  // its values are handed on as flags
+    add(words, "config", std::string(kNoConfig));  // flags pass on its values
     if (!raw_.remote.by_srun()) add(words, "engine", "none");
-    if (!gives("shutdown_timeout")) {  // the engine's, of which the agents do not know
+    if (!gives("shutdown_timeout")) {  // the agents do not know the engine's
       add(words, "shutdown_timeout", std::to_string(raw_.job.stop_grace.count()) + "ms");
     }
     if (raw_.local_size.kind == LocalSize::Kind::gpu_or_one && !gives("nproc_per_node")) {
@@ -176,11 +176,11 @@ class Arguments {
   const RawOptions& raw_;
   const HostNames& hosts_;
   std::string id_;
-  std::vector<std::uint16_t> ports_;  // the first one that is free
+  std::vector<std::uint16_t> ports_;  // the master takes the first free one
 };
 
-/// The options that are handed on, with their values in the same word: a value may look like a
-/// flag. Only ssh encrypts what the order has, so other agents read the file.
+/// The options to pass on, with their values in the same word: a value may look like a flag. Only
+/// ssh encrypts the order, so other agents read the secret's file.
 Words kept_options(const Words& options, Starter starter) {
   Words words;
   for (size_t i = 0; i < options.size(); ++i) {
@@ -193,7 +193,7 @@ Words kept_options(const Words& options, Starter starter) {
   return words;
 }
 
-/// Input of the agents beside their orders.
+/// The secret that the agents get with their orders.
 Result<std::shared_ptr<const Secret>> secret_to_send(const RawOptions& raw, const Host& host) {
   using Shared = std::shared_ptr<const Secret>;
   if (raw.remote.starter != Starter::ssh) {
@@ -208,7 +208,7 @@ Result<std::shared_ptr<const Secret>> secret_to_send(const RawOptions& raw, cons
   return *secret ? Shared(std::make_shared<const Secret>(secret_text(*secret))) : Shared();
 }
 
-/// Its agent needs no ssh.
+/// Whether it is this host: its agent needs no ssh.
 bool is_own(const std::string& name, const Host& host) {
   return name.find('@') == std::string::npos &&
          (remote::is_loopback(name) || engine::is_same_host(name, host.name));
@@ -238,9 +238,9 @@ class Starters {
   }
 
  private:
-  /// An engine's is missing in a container for the most part.
+  /// An engine's program is usually missing inside containers.
   Error no_starter(const std::string& name, Error error) const {
-    // Nobody mistyped it: no name that is like it.
+    // The user did not type the name, so the message suggests no other spelling.
     if (error.code == Errc::not_found) error.message = "cannot run " + name + ": not found in PATH";
     error.message += options_.starter == Starter::ssh
                          ? "; it starts the agents: install it here"
@@ -268,7 +268,7 @@ class Starters {
   const RemoteOptions& options_;
   const Host& host_;
   std::string own_path_;
-  std::string program_;  // of the starter; empty: not needed so far
+  std::string program_;  // the starter's path; empty: not looked up yet
 };
 
 }  // namespace

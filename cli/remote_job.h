@@ -11,9 +11,9 @@
 
 namespace ddprun::cli {
 
-/// The job whose agents are started on `raw.remote`'s hosts: for each one a command line of its
-/// own, made of `options`, flags in the table's spelling with values as separate words, and
-/// `command`, the program and its arguments. Errors: usage, not_found (there is no ssh).
+/// The job with agents on `raw.remote`'s hosts. Each agent has its own command line, made of
+/// `options` (flags in the table's spelling, with values as separate words) and `command` (the
+/// program and its arguments). Errors: usage, not_found (there is no ssh).
 Result<remote::Job> remote_job(const RawOptions& raw, const std::vector<std::string>& options,
                                const std::vector<std::string>& command, const Host& host);
 

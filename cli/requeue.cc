@@ -14,10 +14,10 @@
 namespace ddprun::cli {
 namespace {
 
-/// Between the scheduler's SIGTERM and its SIGKILL there are 30 s, and the workers may take 25.
+/// The scheduler's SIGKILL follows 30 s after its SIGTERM, and the workers may take 25 s of these.
 constexpr std::chrono::seconds kSchedulerLimit{10};
 
-/// One that was killed, as by a signal in its first millisecond, has written nothing: once more.
+/// Repeats a command that printed nothing: a signal may have killed it at once.
 Result<std::string> answer_of(const std::vector<std::string>& command) {
   constexpr int kMostAnswers = 3;
   Result<std::string> answer{std::string()};
@@ -27,7 +27,7 @@ Result<std::string> answer_of(const std::vector<std::string>& command) {
   return answer;
 }
 
-/// Errors: what Slurm says against it.
+/// Errors: system, with Slurm's words.
 Result<> requeue(const RequeueSpec& spec) {
   const Result<std::string> said = answer_of(engine::requeue_command(spec.id));
   if (!said) return said.error();

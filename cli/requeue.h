@@ -7,8 +7,8 @@
 
 namespace ddprun::cli {
 
-/// Puts the scheduler's job back into its queue if it ended as engine::decide_requeue has it, and
-/// says what it did. `code` is the exit code of ddprun, which has nothing else left to do. Blocks.
+/// If engine::decide_requeue says so, puts the scheduler's job back into its queue; logs the
+/// result. `code` is ddprun's exit code. Call it last, as it blocks.
 void requeue_if_due(const std::optional<RequeueSpec>& spec, int code, bool lost_host = false);
 
 }  // namespace ddprun::cli

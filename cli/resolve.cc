@@ -46,7 +46,7 @@ Result<> resolve_standalone(agent::JobSpec& job) {
   return {};
 }
 
-/// Whom etcd knows ddprun as, "NAME:PASSWORD" as etcdctl has it.
+/// Sets ddprun's user of etcd, from "NAME:PASSWORD" as for etcdctl.
 void set_etcd_user(std::string_view text, rendezvous::etcd::Servers& etcd) {
   const size_t colon = std::min(text.find(':'), text.size());
   etcd.user = text.substr(0, colon);
@@ -81,7 +81,8 @@ Result<> resolve_etcd(RawOptions& raw, Mode mode, const Host& host) {
   return {};
 }
 
-/// The others would wait for a node that learns this from the kernel: "Invalid argument".
+/// Refuses a link-local address without its interface. The kernel would say "Invalid argument" when
+/// the other nodes wait already.
 Result<> check_link_local(const RawOptions& raw, const Host& host) {
   std::vector<std::pair<std::string, std::string>> given;
   for (const rendezvous::Endpoint& server : raw.endpoints) {
@@ -133,8 +134,8 @@ Result<> resolve_port(RawOptions& raw, Mode mode) {
       " means any free port, which other nodes cannot know: give a port from 1 to 65535");
 }
 
-/// The node's GPUs, as CUDA_VISIBLE_DEVICES names them. `counted`: they decide how many workers
-/// there are, which a list for another host must not. `exact`: their number matters.
+/// The node's GPUs, as CUDA_VISIBLE_DEVICES names them. `counted`: they decide the number of
+/// workers, so GPUs that this host lacks must not count. `exact`: their number matters.
 launcher::VisibleDevices node_devices(const char* visible, bool counted, bool exact,
                                       const Host& host) {
   using launcher::DeviceSearch;
@@ -156,7 +157,7 @@ int count_workers(LocalSize size, int gpus, const Host& host) {
   return static_cast<int>(host.cpus().size());
 }
 
-/// For each worker the NUMA nodes closest to its GPUs.
+/// The NUMA nodes closest to each worker's GPUs.
 std::vector<std::vector<int>> nodes_near(const agent::JobSpec& job, const Host& host) {
   std::vector<std::vector<int>> near;
   const std::vector<std::optional<int>> known = host.gpu_nodes(job.devices);
@@ -178,7 +179,7 @@ Result<std::vector<launcher::Binding>> decide_bindings(const agent::JobSpec& job
   return launcher::bind_workers(*job.numa_binding, *topology, nodes_near(job, host));
 }
 
-/// The highest local rank that a flag about output names; nothing: none is named.
+/// The highest local rank that a flag about output names, with the flag; -1: none.
 std::pair<std::string, int> highest_named_rank(const launcher::LogSpec& logs) {
   std::pair<std::string, int> highest = {"", -1};
   const auto look = [&highest](const char* flag, int local_rank) {
@@ -191,7 +192,7 @@ std::pair<std::string, int> highest_named_rank(const launcher::LogSpec& logs) {
   return highest;
 }
 
-/// With this variable torchrun leaves the store to rank 0.
+/// If this variable is set, torchrun leaves the store to rank 0.
 void resolve_store(RawOptions& raw, const Host& host) {
   const char* unshared =
       agent::find_variable(host.environment, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE");
@@ -244,7 +245,7 @@ Result<> check_tunnel(const agent::JobSpec& job) {
       "(--secret_file, DDPRUN_SECRET)");
 }
 
-/// Errors: whatever keeps this node from having one.
+/// Errors: why this node has no sealed secret.
 Result<> use_sealed_secret(agent::JobSpec& job, const Host& host) {
   const Result<Secret> secret = new_secret();
   if (!secret) return secret.error();
@@ -314,7 +315,7 @@ Result<> resolve_workers(RawOptions& raw, const Host& host) {
   return {};
 }
 
-/// Several nodes may share a command line and have different numbers of workers.
+/// Does not check a job of several nodes: they may share a command line, but differ in workers.
 Result<> check_logs(const agent::JobSpec& job) {
   const auto [flag, local_rank] = highest_named_rank(job.logs);
   if (job.max_nodes > 1 || local_rank < job.local_size) return {};

@@ -35,13 +35,13 @@ Result<std::string> find_python(const std::string& what, const Host& host) {
                                     kPythonExec + "=FILE names another interpreter"};
 }
 
-/// Users write "train.py -- --log x" to protect --log from torchrun, which removes the "--". A
-/// program that is executed directly keeps it: the "--" may be meant for the program.
+/// Users write "train.py -- --log x" to protect --log from torchrun, which removes the "--". If
+/// ddprun executes the program directly, it keeps the "--", which may be meant for the program.
 void drop_separator(std::vector<std::string>& command) {
   if (command.size() > 1 && command[1] == "--") command.erase(command.begin() + 1);
 }
 
-/// Runs its first argument as torchrun's --run_path does.
+/// A program that runs its first argument, as torchrun's --run_path does.
 constexpr const char* kRunPath =
     "import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')";
 
@@ -52,8 +52,8 @@ std::vector<std::string> python_options(const RawOptions& raw) {
   return {"-u"};
 }
 
-/// argv[0] is the path of python, not its name, because python finds its virtual environment by it.
-/// Returns where the program's own arguments begin.
+/// Makes argv[0] python's path, not its name: python finds its virtual environment by it. Returns
+/// the index of the program's own arguments.
 size_t prepend_python(const std::string& python, const std::vector<std::string>& options,
                       std::vector<std::string>& command) {
   command.insert(command.begin(), options.begin(), options.end());
@@ -61,7 +61,7 @@ size_t prepend_python(const std::string& python, const std::vector<std::string>&
   return options.size() + 2;
 }
 
-/// By their variables: a worker that inherits them is one of an MPI job.
+/// Whether workers inherit variables that make them processes of an MPI job.
 bool is_under_mpi(const Host& host) {
   constexpr std::array<const char*, 4> kVariables = {"PMI_RANK", "PMI_FD", "PMIX_RANK",
                                                      "OMPI_COMM_WORLD_RANK"};
@@ -70,7 +70,7 @@ bool is_under_mpi(const Host& host) {
   });
 }
 
-/// libddp connects its ranks itself, and only then calls MPI.
+/// Programs with libddp do not count: it connects its ranks itself before it calls MPI.
 bool is_mpi_program(const std::vector<std::string>& libraries) {
   const auto needs = [&](std::string_view name) {
     return std::any_of(libraries.begin(), libraries.end(),
@@ -117,7 +117,7 @@ Result<> resolve_program(RawOptions& raw, std::vector<std::string> command, cons
   const bool script = raw.run_path || (!module && !raw.no_python && is_script(name));
   if ((module || script) && !raw.has_separator) drop_separator(command);
   agent::JobSpec& job = raw.job;
-  job.command = command;  // as given, also where it cannot be run
+  job.command = command;  // as given, even if it cannot be run
   if (script) {
     if (const Result<> readable = host.check_script(name); !readable) return readable.error();
   }
