@@ -17,7 +17,7 @@ rendezvous::Layout layout_of(int round, int restarts) {
   return layout;
 }
 
-TEST_CASE("a round is told as a restart only where one was counted") {
+TEST_CASE("a round is reported as a restart only if one was counted") {
   JobSpec job;
   job.max_restarts = 3;
   Events events;

@@ -16,7 +16,7 @@
 namespace ddprun::agent {
 namespace {
 
-TEST_CASE("when some workers have ended and others run on, it is said") {
+TEST_CASE("a line says that some workers have ended and others run on") {
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   boost::asio::io_context io;
   JobSpec job;

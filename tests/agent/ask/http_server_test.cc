@@ -29,7 +29,7 @@ using asio::local::stream_protocol;
 
 namespace {
 
-/// A server in a folder of its own, and those who ask it, on one event loop.
+/// A server in a folder of its own, and its clients, on one event loop.
 struct AskedServer {
   ddprun::tests::Place place;
   std::string path = place.path() + "/job.1.sock";
@@ -60,7 +60,7 @@ struct AskedServer {
     REQUIRE(done());
   }
 
-  /// All that the server sends until it closes.
+  /// Returns all that the server sends until it closes.
   std::string read_from(stream_protocol::socket& socket) {
     std::string all;
     bool ended = false;
@@ -81,7 +81,7 @@ struct AskedServer {
 
 }  // namespace
 
-TEST_CASE("http server: a question and its answer") {
+TEST_CASE("http server: a question gets one answer") {
   AskedServer world;
   auto [socket, respond] = world.ask("GET /logs/3?from=7 HTTP/1.1\r\nHost: x\r\n\r\n");
   const Question& question = world.asked.at(0).first;
@@ -96,7 +96,7 @@ TEST_CASE("http server: a question and its answer") {
   CHECK(answer.ends_with("\r\n\r\n{}\n"));
 }
 
-TEST_CASE("http server: what is no request, or too long a one, is not answered") {
+TEST_CASE("http server: an invalid or too long request gets no answer") {
   AskedServer world;
   for (const std::string& bytes :
        {std::string("hello\r\n\r\n"),
@@ -109,7 +109,7 @@ TEST_CASE("http server: what is no request, or too long a one, is not answered")
   CHECK(world.asked.empty());
 }
 
-TEST_CASE("http server: a question is answered by its header, and no body is read") {
+TEST_CASE("http server: only the header of a question is read, not its body") {
   AskedServer world;
   for (const std::string& body : {std::string(), std::string(3, 'a'), std::string(100'000, 'a')}) {
     auto [socket, respond] =
@@ -122,7 +122,7 @@ TEST_CASE("http server: a question is answered by its header, and no body is rea
   }
 }
 
-TEST_CASE("http server: those who only connect keep no more than their number from others") {
+TEST_CASE("http server: clients that only connect delay the others only while they are connected") {
   AskedServer world;
   std::vector<stream_protocol::socket> silent;
   for (int i = 0; i < 40; ++i) silent.push_back(world.connect());
@@ -130,7 +130,7 @@ TEST_CASE("http server: those who only connect keep no more than their number fr
   asio::write(socket, asio::buffer(std::string("GET / HTTP/1.0\r\n\r\n")));
   world.io.restart();
   world.io.poll();
-  CHECK(world.asked.empty());  // it is behind them
+  CHECK(world.asked.empty());  // the silent ones come first
   silent.clear();
   world.run_until([&] { return !world.asked.empty(); });
   world.asked[0].second({200, "here"});
@@ -140,7 +140,7 @@ TEST_CASE("http server: those who only connect keep no more than their number fr
 TEST_CASE("http server: an answer may come after its client has gone") {
   AskedServer world;
   auto [socket, respond] = world.ask("GET / HTTP/1.1\r\n\r\n");
-  SECTION("who asked has left") {
+  SECTION("the client has left") {
     socket.close();
     respond({200, std::string(1'000'000, 'x')});
     auto [next, respond_next] = world.ask("GET /next HTTP/1.1\r\n\r\n");
@@ -154,7 +154,7 @@ TEST_CASE("http server: an answer may come after its client has gone") {
   }
 }
 
-TEST_CASE("http server: it takes the place of one that was killed, and no other") {
+TEST_CASE("http server: it replaces the socket of a killed process, but not of a running one") {
   AskedServer world;
   HttpServer second(world.io.get_executor(), [](const Question&, const Respond&) {});
   CHECK(!second.listen(world.path));  // the first one listens
@@ -170,7 +170,7 @@ TEST_CASE("http server: it takes the place of one that was killed, and no other"
   CHECK(world.read_from(socket).ends_with("new"));
 }
 
-TEST_CASE("http server: who follows slowly gets the latest of what was published") {
+TEST_CASE("http server: a slow follower gets only the latest of the published bytes") {
   AskedServer world;
   auto [socket, respond] = world.ask("GET / HTTP/1.1\r\n\r\n");
   std::string all;

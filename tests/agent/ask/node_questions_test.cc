@@ -78,7 +78,7 @@ TEST_CASE("node questions: all nodes of a long list are asked, a few at a time")
   CHECK(answers.nodes[31].problem == "it is not connected");
 }
 
-TEST_CASE("node questions: only the answers that were asked for count") {
+TEST_CASE("node questions: only answers to open questions count") {
   AskingAgent world;
   world.questions.received(NodeList{0, {listed_as(1)}, false, ""});  // nobody asks
   world.ask("/a");
@@ -103,7 +103,7 @@ TEST_CASE("node questions: only the answers that were asked for count") {
   CHECK(world.done.size() == 2);
 }
 
-TEST_CASE("node questions: those of two agents have different numbers") {
+TEST_CASE("node questions: the questions of two agents have different numbers") {
   std::vector<std::uint64_t> numbers;
   for (int agent = 0; agent < 2; ++agent) {
     AskingAgent world;

@@ -9,7 +9,7 @@
 
 namespace ddprun::tests {
 
-/// A folder that goes with the test.
+/// A folder that is removed after the test.
 class Place {
  public:
   Place() { REQUIRE(mkdtemp(path_.data()) != nullptr); }

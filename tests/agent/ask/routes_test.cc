@@ -33,7 +33,7 @@ TEST_CASE("routes: a question goes to its handler") {
   CHECK(ask_routes("POST", "/stop").body == "stop::");
 }
 
-TEST_CASE("routes: others are refused with a sentence") {
+TEST_CASE("routes: a question without a handler is refused with a sentence") {
   CHECK(ask_routes("GET", "/statuses").status == 404);
   CHECK(ask_routes("GET", "/logs").status == 404);
   CHECK(ask_routes("GET", "/").body == "{\"error\":\"nothing is known of /\"}\n");
@@ -43,7 +43,7 @@ TEST_CASE("routes: others are refused with a sentence") {
         "{\"error\":\"nothing is known of /\\\\x1b[2J\\\\xff\"}\n");
 }
 
-TEST_CASE("routes: values of a query") {
+TEST_CASE("routes: values of a query are found by their names") {
   CHECK(query_value("from=12&node=1", "from") == "12");
   CHECK(query_value("from=12&node=1", "node") == "1");
   CHECK(query_value("from=12&node=1", "nod").empty());

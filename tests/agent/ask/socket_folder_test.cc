@@ -15,7 +15,7 @@ using namespace ddprun::agent::ask;
 using ddprun::must;
 using ddprun::tests::Place;
 
-TEST_CASE("socket folder: it is made for this user alone, and the socket's name is a file's") {
+TEST_CASE("socket folder: only its user may enter it, and a job's name becomes a file's name") {
   const Place place;
   const std::string folder = place.path() + "/ddprun";
   CHECK(must(socket_path({folder}, "train-7", 4711)) == folder + "/train-7.4711.sock");
@@ -25,7 +25,7 @@ TEST_CASE("socket folder: it is made for this user alone, and the socket's name 
   CHECK(must(socket_path({folder}, "../a b\n", 1)) == folder + "/_._a_b_.1.sock");
 }
 
-TEST_CASE("socket folder: one that others may enter, a link or a file is not used") {
+TEST_CASE("socket folder: a folder that others may enter, a link or a file is not used") {
   const Place place;
   const std::string open = place.path() + "/open", good = place.path() + "/good";
   std::filesystem::create_directory(open);
@@ -43,7 +43,7 @@ TEST_CASE("socket folder: one that others may enter, a link or a file is not use
   CHECK(path.error().message.find(none) != std::string::npos);
 }
 
-TEST_CASE("socket folder: if another user has taken its name, all find the one beside it") {
+TEST_CASE("socket folder: if another user has taken its name, all use the folder beside it") {
   if (geteuid() != 0) return;
   const Place place;
   const std::string name = place.path() + "/ddprun-0";
@@ -80,6 +80,6 @@ TEST_CASE("socket folder: sockets are found by their names") {
   CHECK(found[0].path == place.path() + "/a.b.7.sock");
   CHECK(found[0].pid == 7);
   CHECK(found[1].pid == 12);
-  CHECK(found[2].pid == 0);  // it is not asked
+  CHECK(found[2].pid == 0);  // for heartbeats
   CHECK(found[3].pid == 13);
 }

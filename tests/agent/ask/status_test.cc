@@ -48,8 +48,7 @@ JobStatus sample_status(int nodes, int local_size) {
   return status;
 }
 
-/// Whether `value` has the fields that `schema` requires, and no others than it knows, all of its
-/// types.
+/// Whether `value` has all fields that `schema` requires, no unknown ones, and the right types.
 bool is_valid(const nlohmann::json& value, const nlohmann::json& schema) {
   const std::string type = schema.at("type");
   if (type == "array") {
@@ -80,7 +79,7 @@ std::vector<std::string> status_lines(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("status: as JSON and back") {
+TEST_CASE("status: JSON keeps all of it") {
   JobStatus status = sample_status(2, 2);
   status.nodes[0].ranks[1].output_age.reset();
   status.nodes[0].ranks[1].heartbeat_age = 1.25;
@@ -106,7 +105,7 @@ TEST_CASE("status: as JSON and back") {
   CHECK(std::ranges::none_of(json, [](unsigned char c) { return c < 0x20; }));
 }
 
-TEST_CASE("status: its JSON is that of the schema in the docs, which has no other fields") {
+TEST_CASE("status: its JSON has exactly the fields of the schema in the docs") {
   JobStatus status = sample_status(2, 2);
   status.nodes[1].problem = "no answer for 12 s";
   RankStatus& rank = status.nodes[0].ranks[0];
@@ -131,7 +130,7 @@ TEST_CASE("status: a rank takes some 120 bytes") {
   CHECK(to_json(sample_status(1, 1000)).size() < 150'000);
 }
 
-TEST_CASE("status: what is no status is refused") {
+TEST_CASE("status: other JSON is refused") {
   const std::string json = to_json(sample_status(1, 1));
   CHECK(!status_in(""));
   CHECK(!status_in("[]"));
@@ -152,7 +151,7 @@ TEST_CASE("status: what is no status is refused") {
   }
 }
 
-TEST_CASE("status: what others say cannot control a terminal, nor begin a line") {
+TEST_CASE("status: the words of others can neither control a terminal nor begin a line") {
   std::string json = to_json(sample_status(1, 1));
   const std::string host = "\"host\":\"gpu-0\"";
   json.replace(json.find(host), host.size(),
@@ -162,7 +161,7 @@ TEST_CASE("status: what others say cannot control a terminal, nor begin a line")
   CHECK(status.nodes[0].host.size() < 600);
 }
 
-TEST_CASE("status: the text of one rank") {
+TEST_CASE("status: the text of one rank has a heading and one row") {
   const auto lines = status_lines(status_text(sample_status(1, 1), {}));
   REQUIRE(lines.size() == 3);
   CHECK(lines[0] ==
@@ -171,7 +170,7 @@ TEST_CASE("status: the text of one rank") {
   CHECK(lines[2] == "0     gpu-0  running (futex)  10 min  98 %  1.2 GiB  3.5 s ago");
 }
 
-TEST_CASE("status: the progress of ranks that send heartbeats") {
+TEST_CASE("status: ranks that send heartbeats show their progress") {
   JobStatus status = sample_status(1, 2);
   status.nodes[0].ranks[1].progress = "step 12";
   const auto lines = status_lines(status_text(status, {}));
@@ -181,7 +180,7 @@ TEST_CASE("status: the progress of ranks that send heartbeats") {
   CHECK(lines[3].ends_with("1.2 GiB  3.5 s ago  step 12"));
 }
 
-TEST_CASE("status: the GPUs of ranks of which the driver knows") {
+TEST_CASE("status: ranks show the use of GPUs that the driver knows") {
   JobStatus status = sample_status(1, 3);
   status.nodes[0].ranks[0].gpu = GpuStatus{.names = "0"};
   status.nodes[0].ranks[1].gpu = GpuStatus{"1", 61ull << 30, 80ull << 30, 0.97, 512.5, ""};
@@ -233,7 +232,7 @@ TEST_CASE("status: a thousand ranks fit a terminal of any size") {
   CHECK(all[4].starts_with("800-807  gpu-100  no answer for 12 s"));
 }
 
-TEST_CASE("status: what is not well has a colour, where there are some") {
+TEST_CASE("status: if there are colours, ranks with a problem have one") {
   JobStatus status = sample_status(1, 4);
   status.nodes[0].ranks[1].state = "ended";
   status.nodes[0].ranks[2].state = "stopped";
@@ -246,16 +245,16 @@ TEST_CASE("status: what is not well has a colour, where there are some") {
   CHECK(lines[1] == plain[1]);
   CHECK(lines[2] == "\x1b[31m" + plain[2] + "\x1b[0m");  // failed
   CHECK(lines[3] == "\x1b[31m" + plain[3] + "\x1b[0m");  // stopped
-  CHECK(lines[4] == "\x1b[33m" + plain[4] + "\x1b[0m");  // ended, while another one runs
+  CHECK(lines[4] == "\x1b[33m" + plain[4] + "\x1b[0m");  // ended while another one runs
   CHECK(lines[5] == plain[5]);
 }
 
-TEST_CASE("status: CPU use between two looks") {
+TEST_CASE("status: CPU use is counted between two looks") {
   const JobStatus before = sample_status(1, 1);
   JobStatus now = before;
   now.nodes[0].ranks[0].seconds += 2;
   now.nodes[0].ranks[0].cpu_seconds += 1;
   CHECK(contains(status_text(now, {24, 80, &before}), " 50 % "));
-  now.nodes[0].ranks[0].pid++;  // another process: since it began
+  now.nodes[0].ranks[0].pid++;  // another process: counted since it began
   CHECK(contains(status_text(now, {24, 80, &before}), " 98 % "));
 }

@@ -21,7 +21,7 @@ std::string stacks_at(const std::string& host, const std::vector<int>& ranks) {
   return stacks_json(stacks_of_node(host, stacks, {}));
 }
 
-TEST_CASE("the stacks of all nodes are one tree, and each node speaks of its own ranks") {
+TEST_CASE("the stacks of all nodes are one tree, and each node reports only its own ranks") {
   ask::NodeAnswers answers;
   answers.nodes = {node_answer("gpu-01", 0, stacks_at("gpu-01", {0, 1, 2})),
                    node_answer("gpu-02", 2, stacks_at("gpu-02", {0, 2, 3}))};
@@ -29,7 +29,7 @@ TEST_CASE("the stacks of all nodes are one tree, and each node speaks of its own
         "where ranks 0-3 are, the innermost call last:\nmain (a.py:1)\n[running]");
 }
 
-TEST_CASE("a node that does not answer, or not with stacks, is named") {
+TEST_CASE("a node without an answer, or with another answer than stacks, is named") {
   ask::NodeAnswers answers;
   answers.nodes = {node_answer("gpu-01", 0, stacks_at("gpu-01", {0, 1})),
                    node_answer("gpu-02", 2, ""), node_answer("gpu\n03", 4, "[]")};

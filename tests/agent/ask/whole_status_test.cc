@@ -23,7 +23,7 @@ std::string node_answer_of(const std::vector<int>& ranks) {
 
 }  // namespace
 
-TEST_CASE("whole status: the nodes' answers, in the places that the master gives them") {
+TEST_CASE("whole status: the nodes' answers are in the places that the master gives them") {
   JobStatus own;
   own.job = "j";
   own.nodes.emplace_back().host = "own";
@@ -46,13 +46,13 @@ TEST_CASE("whole status: the nodes' answers, in the places that the master gives
   CHECK((whole.nodes[2].contact == 9 && whole.nodes[2].problem == "it is not connected"));
 }
 
-TEST_CASE("whole status: without a list it is that of the node that was asked") {
+TEST_CASE("whole status: without a list it is the asked node's status") {
   JobStatus own;
   own.nodes.emplace_back().host = "own";
   CHECK(whole_status(own, {}).nodes.at(0).host == "own");
 }
 
-TEST_CASE("log piece: as JSON and back, and small enough for an answer") {
+TEST_CASE("log piece: its JSON keeps all of it, and fits into an answer") {
   LogPiece piece = log_piece(3, 1, 100, "one\n\xff\x1b[2J");
   piece.files = {"/a/stdout.log"};
   CHECK(piece.next == 109);
@@ -74,7 +74,7 @@ TEST_CASE("log piece: a character is not cut in two") {
   CHECK(log_piece(0, 0, 0, "gr\xc3").next == 2);
   CHECK(log_piece(0, 0, 0, "eur\xe2\x82").next == 3);
   CHECK(log_piece(0, 0, 0, "smile\xf0\x9f\x98").next == 5);
-  CHECK(log_piece(0, 0, 0, "\xe2\x82").next == 2);  // nothing else will come
+  CHECK(log_piece(0, 0, 0, "\xe2\x82").next == 2);  // else the piece would be empty
   CHECK(log_piece(0, 0, 0, "\x80\x80\x80\x80").next == 4);
   CHECK(log_piece(0, 0, 0, "").next == 0);
 }

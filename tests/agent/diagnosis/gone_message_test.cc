@@ -36,20 +36,20 @@ std::string received_with(const std::string& secret, const launcher::FinalMessag
 
 }  // namespace
 
-TEST_CASE("without a secret the guardian says at once who is gone") {
+TEST_CASE("without a secret the guardian's first message says who is gone") {
   const auto turn = talk_with(nullptr)("");
   CHECK(turn.bytes == kMessage);
   CHECK(turn.is_last);
 }
 
-TEST_CASE("with a secret the guardian says so to a master that has it, and to no other") {
+TEST_CASE("with a secret the guardian tells only a master that has it who is gone") {
   const auto security = security_of("ours");
   CHECK(agent::gone_subject("session", security.get()).size() <= 512);
   CHECK(received_with("ours", talk_with(security.get())) == kMessage);
   CHECK(received_with("another", talk_with(security.get())).empty());
 }
 
-TEST_CASE("a guardian that gets a wrong answer says no more") {
+TEST_CASE("a guardian that gets a wrong answer sends no more") {
   const auto talk = talk_with(security_of("ours").get());
   CHECK_FALSE(talk("").is_last);
   CHECK(talk("HTTP/1.1 400 Bad Request\r\n").is_last);

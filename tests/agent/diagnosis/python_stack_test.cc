@@ -8,7 +8,7 @@ namespace {
 
 using StackKind = StackPlace::Kind;
 
-/// Of py-spy 0.4.3, shortened: PyTorch 2.15 in Gloo's all_reduce, with another thread.
+/// A dump of py-spy 0.4.3, shortened: PyTorch 2.15 in Gloo's all_reduce, with another thread.
 const std::string kAllReduce = R"([
   {"pid": 32470, "thread_id": 139790347600000, "thread_name": "Thread-1", "os_thread_id": 32475,
    "active": false, "owns_gil": false, "frames": [
@@ -33,7 +33,7 @@ TEST_CASE("the main thread's stack is read from py-spy's dump") {
   CHECK(stack[2].file == "/home/me/train.py");
 }
 
-TEST_CASE("any other text is no stack") {
+TEST_CASE("text that is no dump of py-spy has no stack") {
   for (const char* text :
        {"", "[", "{}", "[]", "[1, null, []]", "[{\"os_thread_id\": 7}]", "7",
         "[{\"os_thread_id\": 7, \"frames\": 3}]", "Error: not a python process"}) {
@@ -50,7 +50,7 @@ TEST_CASE("any other text is no stack") {
   CHECK(parse_py_spy(deep + "}]", 7).size() == 200);
 }
 
-TEST_CASE("a stack in a collective is described by the program's line and what it called there") {
+TEST_CASE("a stack in a collective is described by the collective and the program's line") {
   const StackPlace place = stack_place(parse_py_spy(kAllReduce, 32470));
   CHECK(place.kind == StackKind::collective);
   CHECK(place.text == "in all_reduce (train.py:31)");
@@ -64,7 +64,7 @@ TEST_CASE("a stack in a collective is described by the program's line and what i
   CHECK(init.text == "in init_process_group (train.py:12)");
 }
 
-TEST_CASE("a traceback is read as a stack, whatever is before and behind it") {
+TEST_CASE("a traceback is read as a stack, whatever is before and after it") {
   const std::string barrier =
       "[rank3]: Traceback (most recent call last):\n"
       "[rank3]:   File \"/home/me/train.py\", line 32, in <module>\n"
@@ -90,7 +90,7 @@ TEST_CASE("a traceback is read as a stack, whatever is before and behind it") {
   CHECK(parse_traceback(barrier.substr(barrier.find("[rank3]:     dist"))).size() == 2);
 }
 
-TEST_CASE("what is no traceback has no stack") {
+TEST_CASE("text without a traceback has no stack") {
   for (const char* text :
        {"", "\n", "  File \"", "  File \"a.py\"", "  File \"a.py\", line ",
         "  File \"a.py\", line 7", ", in f", "\", line 7, in f", "File \"a.py\", line 7, in f"}) {
@@ -103,7 +103,7 @@ TEST_CASE("what is no traceback has no stack") {
   CHECK(odd[0].function.empty());
 }
 
-TEST_CASE("a stack in no collective is described by the innermost line of the program") {
+TEST_CASE("a stack outside collectives is described by the innermost line of the program") {
   const StackPlace plain = stack_place({{"load_batch", "/home/me/data.py", 41}});
   CHECK(plain.kind == StackKind::outside);
   CHECK(plain.text == "in load_batch (data.py:41)");

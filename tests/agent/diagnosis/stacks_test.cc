@@ -31,7 +31,7 @@ size_t lines_of(const std::string& text) {
   return 1 + static_cast<size_t>(std::ranges::count(text, '\n'));
 }
 
-TEST_CASE("ranks that are at the same place are shown as one") {
+TEST_CASE("ranks at the same place are shown as one") {
   CHECK(stacks_text(node("gpu-01", waiting(0, 7))) ==
         "where ranks 0-7 are, the innermost call last:\n"
         "<module> (train.py:120)\n"
@@ -40,7 +40,7 @@ TEST_CASE("ranks that are at the same place are shown as one") {
         "[waiting (futex) for 10 min]");
 }
 
-TEST_CASE("ranks part where their stacks do, and groups have their hosts if there are several") {
+TEST_CASE("ranks part where their stacks part, and groups have their hosts if there are several") {
   Stacks all = node("gpu-01", waiting(0, 6));
   merge_stacks(all, node("gpu-02", {{7, kLoad, "waiting (recv)", 700}, waiting(8, 8).front()}));
   CHECK(stacks_text(all) ==
@@ -56,7 +56,7 @@ TEST_CASE("ranks part where their stacks do, and groups have their hosts if ther
         "  [waiting (recv) for 11 min]");
 }
 
-TEST_CASE("without workers there is nothing to show, and what could not be read is said once") {
+TEST_CASE("each note about stacks that could not be read is shown once") {
   CHECK(stacks_text({}) == "no worker runs");
   Stacks all = stacks_of_node("a", waiting(0, 0), {"no py-spy", "no py-spy"});
   merge_stacks(all, stacks_of_node("b", waiting(1, 1), {"no py-spy"}));
@@ -64,7 +64,7 @@ TEST_CASE("without workers there is nothing to show, and what could not be read 
   CHECK(stacks_text(all).ends_with("\nnote: no py-spy"));
 }
 
-TEST_CASE("any number of stacks fits a screen, which shows large groups and the smallest") {
+TEST_CASE("any number of stacks fits a screen, with the large groups and the smallest") {
   Stacks all;
   for (int host = 0; host < 100; ++host) {
     std::vector<RankStack> ranks = waiting(host * 10, host * 10 + 8);
@@ -81,7 +81,7 @@ TEST_CASE("any number of stacks fits a screen, which shows large groups and the 
   CHECK(text.find("\n  rank 999 (gpu-99):\n") != text.npos);
 }
 
-TEST_CASE("a tree whose groups part again and again is cut") {
+TEST_CASE("a tree whose groups part many times is cut") {
   std::vector<RankStack> ranks;
   for (int rank = 0; rank < 1'024; ++rank) {
     Frames frames;
@@ -93,7 +93,7 @@ TEST_CASE("a tree whose groups part again and again is cut") {
   CHECK(text.ends_with("\n... and more than fits here"));
 }
 
-TEST_CASE("a node's stacks are JSON of a bounded size and the same after they were read") {
+TEST_CASE("a node's stacks are JSON of a bounded size, and reading it keeps them") {
   std::vector<RankStack> ranks;
   for (int rank = 0; rank < 1'000; ++rank) {
     Frames frames;
@@ -124,7 +124,7 @@ TEST_CASE("the JSON of two nodes has hosts, notes and one tree") {
         R"x({"at":"f (a.py:1)","in":[{"at":"[running]","ranks":"2"}],"ranks":"2"}]})x");
 }
 
-TEST_CASE("notes that have no room are counted, also those of other nodes") {
+TEST_CASE("notes without room are counted, even those of other nodes") {
   const auto notes = [](const std::string& host, int count) {
     std::vector<std::string> all;
     for (int i = 0; i < count; ++i) all.push_back(host + " " + std::to_string(i));
@@ -144,7 +144,7 @@ TEST_CASE("notes that have no room are counted, also those of other nodes") {
   CHECK(wrong->more_notes == 0);
 }
 
-TEST_CASE("a node tells of its own ranks alone, in lines that control no terminal") {
+TEST_CASE("a node reports only its own ranks, in lines that control no terminal") {
   const auto read = parse_stacks(
       R"({"hosts":[{"host":"a\nb\u001b[2J","ranks":"0-9"}],"notes":["x\u001b[2J\ny",7],)"
       R"("stacks":[{"at":"f\n\u001b[2J","ranks":"3-5,9","seconds":-3,"in":[7,)"
@@ -161,7 +161,7 @@ TEST_CASE("a node tells of its own ranks alone, in lines that control no termina
   CHECK(lines_of(text) == 4);
 }
 
-TEST_CASE("what is not the JSON of stacks is refused or has none") {
+TEST_CASE("other JSON than that of stacks is refused or has no stacks") {
   for (const char* text : {"", "[", "[]", "7", "null", "{\"hosts\":"}) {
     CAPTURE(text);
     CHECK(parse_stacks(text).has_error());
@@ -182,7 +182,7 @@ TEST_CASE("what is not the JSON of stacks is refused or has none") {
   CHECK(parse_stacks("{\"stacks\":[" + deep + "]}").has_error());
 }
 
-TEST_CASE("a list of ranks that repeats itself ends where it does") {
+TEST_CASE("a list of ranks ends where it repeats itself") {
   std::string ranks;
   for (int i = 0; i < 5'000; ++i) ranks += "0-16777214,";
   const auto read = parse_stacks(R"({"stacks":[{"at":"f","ranks":")" + ranks + "\"}]}", 0, 8);
@@ -190,7 +190,7 @@ TEST_CASE("a list of ranks that repeats itself ends where it does") {
   CHECK(read->tree.root().ranks.size() == 8);
 }
 
-TEST_CASE("a tree has a bounded number of calls, and no rank is lost by that") {
+TEST_CASE("a tree has a bounded number of calls, and keeps all ranks") {
   StackTree tree;
   const int many = static_cast<int>(StackTree::kMostNodes);
   const auto way = [](int rank) {
@@ -215,7 +215,7 @@ TEST_CASE("a tree has a bounded number of calls, and no rank is lost by that") {
   CHECK(ranks == tree.root().ranks.size());
 }
 
-TEST_CASE("of a deep stack the middle is left out") {
+TEST_CASE("a deep stack loses its middle") {
   StackTree tree;
   Frames frames;
   for (int i = 0; i < 9; ++i) frames.push_back(std::to_string(i));
@@ -227,7 +227,7 @@ TEST_CASE("of a deep stack the middle is left out") {
   CHECK(way == Frames{"0", "(6 calls left out)", "7", "8", "[running]"});
 }
 
-TEST_CASE("what the helper says of a process is read line by line, the last one holds") {
+TEST_CASE("the helper's last whole line about a process counts") {
   ProcessStack stack;
   stack.sample = {'S', false, "futex", 0.5, std::chrono::milliseconds(9'500)};
   stack.wait_channel = "futex_do_wait";
@@ -239,13 +239,13 @@ TEST_CASE("what the helper says of a process is read line by line, the last one 
                             line_of(7, stack) + line_of(8, {}) + "{\"pid\":9}";
   const ProcessStacks read = read_stack_lines(lines);
   CHECK(read.notes == Frames{"no py-spy"});
-  REQUIRE(read.of.size() == 2);  // not the one that was cut off
+  REQUIRE(read.of.size() == 2);  // without the line that was cut off
   CHECK(line_of(7, read.of.at(7)) == line_of(7, stack));
   CHECK(read.of.at(8).sample.state == '?');
   CHECK_FALSE(read.of.at(8).sample.still.has_value());
 }
 
-TEST_CASE("a rank's stack is Python's, then what that called, and what the kernel says") {
+TEST_CASE("a rank's stack has Python's calls, then the native ones, then the kernel's state") {
   ProcessStack stack;
   stack.sample = {'S', false, "futex", 0, std::chrono::milliseconds(9'500)};
   stack.python = {{"load_batch", "/home/me/data.py", 41}, {"<module>", "/home/me/train.py", 9}};

@@ -25,7 +25,7 @@ rendezvous::Failure failed(int wait_status, const std::string& stderr_tail,
 
 constexpr int kExit1 = 1 << 8;
 
-TEST_CASE("a worker's place follows from its state, its system call and how long it has not run") {
+TEST_CASE("a worker's place follows from its state, its system call and how long it stood still") {
   const auto kind = [](const ProcessSample& sample) { return place_of(3, sample).kind; };
   constexpr milliseconds kLong{9'000};
   constexpr milliseconds kShort{800};
@@ -38,7 +38,7 @@ TEST_CASE("a worker's place follows from its state, its system call and how long
   CHECK(kind({'D', false, "read", 0, kLong}) == Kind::elsewhere);
   CHECK(kind({'T', false, "", 0, kShort}) == Kind::stopped);
   CHECK(kind({'R', false, "", 0.99, kShort}) == Kind::busy);
-  // It has just woken up, perhaps in order to fail; naps; has a debugger; or /proc says nothing.
+  // It has just woken up, perhaps to fail; it naps; it has a debugger; or /proc says nothing.
   CHECK(kind({'R', false, "", 0.2, kShort}) == Kind::unknown);
   CHECK(kind({'S', false, "clock_nanosleep", 0, kShort}) == Kind::unknown);
   CHECK(kind({'S', false, "futex", 0, kShort}) == Kind::unknown);
@@ -52,7 +52,7 @@ TEST_CASE("a worker's place follows from its state, its system call and how long
   CHECK(kind({}) == Kind::unknown);
 }
 
-TEST_CASE("a worker that its control group has frozen is as one that a signal has stopped") {
+TEST_CASE("a worker that its control group has frozen counts as stopped") {
   launcher::ProcessSample frozen;
   frozen.state = 'D';
   frozen.frozen = true;
@@ -61,7 +61,7 @@ TEST_CASE("a worker that its control group has frozen is as one that a signal ha
   CHECK(place.what == "frozen by its control group (as docker pause does)");
 }
 
-TEST_CASE("of a program without Python its own innermost function with a line is the place") {
+TEST_CASE("the place of a program without Python is its innermost own function with a line") {
   ProcessStack stack;
   stack.sample.state = 'S';
   stack.sample.call = "pause";
@@ -76,7 +76,7 @@ TEST_CASE("of a program without Python its own innermost function with a line is
   CHECK_FALSE(shows_program(stack));
 }
 
-TEST_CASE("one that polls for its GPU waits, perhaps in a collective, and is not busy") {
+TEST_CASE("a worker that polls for its GPU waits, perhaps in a collective, and is not busy") {
   ProcessStack stack;
   stack.sample = {'R', false, "", 0.99, milliseconds(0)};
   CHECK(place_with_stack(1, stack).kind == Kind::busy);
@@ -101,9 +101,7 @@ TEST_CASE("one that polls for its GPU waits, perhaps in a collective, and is not
   CHECK(place().what == "in all_reduce (train.py:88)");
 }
 
-TEST_CASE(
-    "in a hang that is shorter than 5 s, or just as long, who has not run for most of it stands "
-    "still") {
+TEST_CASE("in a short hang, a worker that has not run for half of it stands still") {
   ProcessStack stack;
   stack.sample = {'S', false, "pause", 0, milliseconds(4'900)};
   const auto place = [&stack](double quiet) {
@@ -119,7 +117,7 @@ TEST_CASE(
   CHECK(place(5.1).kind == Kind::unknown);
 }
 
-TEST_CASE("a place says what the worker does, and for how long where it stands still") {
+TEST_CASE("a place says what the worker does, and for how long if it stands still") {
   const auto asleep = place_of(3, {'S', false, "clock_nanosleep", 0, milliseconds(9'500)});
   CHECK(asleep.ranks == std::vector{3});
   CHECK(asleep.what == "asleep (clock_nanosleep)");
@@ -131,7 +129,7 @@ TEST_CASE("a place says what the worker does, and for how long where it stands s
   CHECK(busy.seconds == 0);
 }
 
-TEST_CASE("a stack tells what a worker waits for") {
+TEST_CASE("a stack shows what a worker waits for") {
   const PythonStack all_reduce = {{"all_reduce", "/v/site-packages/torch/distributed/c10d.py", 4},
                                   {"step", "/home/me/train.py", 88}};
   const PythonStack load = {{"load_batch", "/home/me/data.py", 41}};
@@ -147,12 +145,12 @@ TEST_CASE("a stack tells what a worker waits for") {
   const ProcessSample runs = {'R', false, "", 0.99, milliseconds(1)};
   CHECK(place_of(3, runs, all_reduce).kind == Kind::collective);
   CHECK(place_of(3, runs, load).kind == Kind::busy);
-  // One that has just run may have begun to fail; a stopped one is in no collective.
+  // A worker that has just run may have begun to fail; a stopped one is in no collective.
   CHECK(place_of(3, {'R', false, "", 0.1, milliseconds(1)}, load).kind == Kind::unknown);
   CHECK(place_of(3, {'T', false, "", 0, milliseconds(1)}, all_reduce).kind == Kind::stopped);
 }
 
-TEST_CASE("ranks of one place are one group, with the shortest time") {
+TEST_CASE("ranks at one place are one group, with the shortest time") {
   const auto groups = grouped({{{4}, Kind::waiting, "waiting (futex)", 9},
                                {{5}, Kind::elsewhere, "asleep (pause)", 7},
                                {{6}, Kind::waiting, "waiting (futex)", 6},
@@ -164,8 +162,7 @@ TEST_CASE("ranks of one place are one group, with the shortest time") {
   CHECK(groups[2].ranks == std::vector{7});
 }
 
-TEST_CASE(
-    "where a worker says that it waited stands for what was seen of it, if that was no more") {
+TEST_CASE("a worker's own word on where it waited counts, unless it was seen elsewhere") {
   std::vector<rendezvous::WorkerPlace> places = {{{0, 1}, Kind::waiting, "waiting (futex)", 9},
                                                  {{2}, Kind::elsewhere, "asleep (pause)", 7},
                                                  {{3}, Kind::unknown, "unknown"}};
@@ -179,7 +176,7 @@ TEST_CASE(
   CHECK(places[2].what == "in all_reduce (train.py:88)");
 }
 
-TEST_CASE("what speaks of a time-out or a lost peer is a consequence") {
+TEST_CASE("a failure that mentions a timeout or a lost peer is a consequence") {
   for (const char* words :
        {"RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:78] Timed "
         "out waiting 10000ms for recv operation to complete",
@@ -204,7 +201,7 @@ TEST_CASE("what speaks of a time-out or a lost peer is a consequence") {
   for (int i = 0; i < 30; ++i) stack += "frame #" + std::to_string(i) + ": c10::Error\n";
   CHECK(is_consequence(failed(SIGABRT, watchdog + stack)));
   CHECK(is_consequence(failed(SIGPIPE, "")));
-  // It had reported that, and was about to end, when it was stopped with the others.
+  // The worker had reported that and was ending when it was stopped with the others.
   CHECK(is_consequence(failed(SIGTERM, "", "all_reduce timed out")));
 }
 
@@ -222,7 +219,7 @@ TEST_CASE("a failure with a reason of its own is no consequence") {
              "terminate called after throwing an instance of 'c10::DistBackendError'\n"
              "  what():  [Rank 0] Process group watchdog thread terminated with exception: "
              "CUDA error: device-side assert triggered\n")));
-  // Only in words of long ago, or before the exception of the error file.
+  // The words are old, or come before the exception of the error file.
   CHECK_FALSE(
       is_consequence(failed(kExit1, "Connection reset by peer, retrying\na\nb\nc\nKeyError: 3\n")));
   CHECK_FALSE(is_consequence(failed(kExit1, "a request timed out\n", "KeyError: 3")));

@@ -20,7 +20,7 @@ TEST_CASE("the command of a job is what the user wrote, not the path of python")
   CHECK(command_text(job_of({})).empty());
 }
 
-TEST_CASE("a job without an id is known by the name of its program") {
+TEST_CASE("a job without an id has the name of its program") {
   JobSpec job = job_of({"/opt/a/python3", "-u", "/home/me/train.py", "--lr", "1"}, 3);
   CHECK(job_name(job) == "train.py");
   job.run_id = "lr-1";
@@ -30,7 +30,7 @@ TEST_CASE("a job without an id is known by the name of its program") {
   CHECK(job_name(job_of({})) == "none");
 }
 
-TEST_CASE("commands differ if any of their words does") {
+TEST_CASE("commands differ if any of their words differs") {
   const auto hash = command_hash(job_of({"./train", "--lr", "1"}));
   CHECK(hash < 1ULL << 53);
   CHECK(hash == command_hash(job_of({"./train", "--lr", "1"})));

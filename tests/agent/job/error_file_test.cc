@@ -137,7 +137,7 @@ TEST_CASE("only a regular file of at most the limit is read") {
   CHECK(read_error_file(scratch.file()).empty());
 }
 
-TEST_CASE("ddprun's own error file is the worker's with its exit code, as torchrun writes it") {
+TEST_CASE("ddprun's own error file is the worker's with its exit code, as under torchrun") {
   const auto exited = json::parse(error_file_for_caller(failure_of(kRecord, 3 << 8), kRecord, 0));
   json expected = json::parse(kRecord);
   expected["message"]["errorCode"] = 3;
@@ -149,8 +149,7 @@ TEST_CASE("ddprun's own error file is the worker's with its exit code, as torchr
   CHECK(error_file_for_caller(failure_of(kFlat, 3 << 8), kFlat, 0) == kFlat);
 }
 
-TEST_CASE(
-    "for a worker of another node, ddprun's own error file is made of the failure that node sent") {
+TEST_CASE("for a worker of another node, ddprun's own error file is made of that node's failure") {
   const auto file =
       json::parse(error_file_for_caller(failure_of(kRecord, 3 << 8), "", 1'700'000'001));
   json expected = json::parse(kRecord);
@@ -180,7 +179,7 @@ TEST_CASE("an error file is replaced atomically, and only if it is a regular fil
   CHECK(scratch.count() == 1);
 }
 
-TEST_CASE("what another user put where an error file is made is not written to") {
+TEST_CASE("an error file is never written into a file that another user put in its place") {
   const ScratchDirectory scratch;
   const std::string made = scratch.file() + "." + std::to_string(getpid()) + ".tmp";
   const std::string precious = scratch.file() + ".precious";

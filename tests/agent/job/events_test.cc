@@ -65,7 +65,7 @@ agent::JobSpec training() {
 
 }  // namespace
 
-TEST_CASE("each event is one line of JSON, in the order in which they happened") {
+TEST_CASE("each event is one line of JSON, in the order of the events") {
   ScratchFile file;
   Events events = must(Events::open(file.path()));
   rendezvous::Layout layout;
@@ -105,7 +105,7 @@ TEST_CASE("each event is one line of JSON, in the order in which they happened")
   CHECK(lines[8]["exit_code"] == 130);
 }
 
-TEST_CASE("every event has both times and the writer's pid, and time does not run backwards") {
+TEST_CASE("every event has both times and the writer's pid, and time never runs backwards") {
   ScratchFile file;
   Events events = must(Events::open(file.path()));
   events.signal_received(SIGHUP);
@@ -143,7 +143,7 @@ TEST_CASE("a rendezvous without workers reports its port") {
   CHECK(line["port"] == 29500);
 }
 
-TEST_CASE("every event and field that is written is documented") {
+TEST_CASE("every written event and field is documented") {
   ScratchFile file;
   Events events = must(Events::open(file.path()));
   events.job_started(training());
@@ -223,7 +223,7 @@ TEST_CASE("a file that cannot be opened is refused before anything starts") {
         "cannot open the events file /no/such/directory/events.jsonl: No such file or directory");
 }
 
-TEST_CASE("a named pipe is refused while it has no reader, and carries the events to its reader") {
+TEST_CASE("a named pipe is refused without a reader, and else carries the events to it") {
   ScratchFile file;
   REQUIRE(mkfifo(file.path().c_str(), 0600) == 0);
   const Result<Events> unread = Events::open(file.path());
@@ -254,7 +254,7 @@ TEST_CASE("a full pipe does not block the job") {
   CHECK(warnings == 1);
 }
 
-TEST_CASE("a full disk is reported once, and the job goes on") {
+TEST_CASE("a full disk is reported once, and the job continues") {
   Events events = must(Events::open("/dev/full"));
   std::vector<std::string> warnings;
   log::set_writer([&warnings](std::string_view line) { warnings.emplace_back(line); });

@@ -29,7 +29,7 @@ int rank_of(const std::optional<rendezvous::Failure>& reported) {
   return reported ? reported->rank : -1;
 }
 
-TEST_CASE("the first failure with a cause of its own is reported, and no other") {
+TEST_CASE("only the first failure with a cause of its own is reported") {
   FirstFailure failures;
   CHECK(failures.ended() == 0);
   CHECK(rank_of(failures.examined(0, own_cause(3))) == 3);
@@ -38,7 +38,7 @@ TEST_CASE("the first failure with a cause of its own is reported, and no other")
   CHECK(rank_of(failures.give_up()) == -1);
 }
 
-TEST_CASE("a failure that speaks of a lost peer waits for one that does not") {
+TEST_CASE("a failure that mentions a lost peer waits for one with a cause of its own") {
   FirstFailure failures;
   CHECK_FALSE(failures.waits_for_cause());
   failures.ended();
@@ -52,12 +52,12 @@ TEST_CASE("a failure that speaks of a lost peer waits for one that does not") {
   CHECK_FALSE(failures.waits_for_cause());
 }
 
-TEST_CASE("if none has a cause of its own, the first that ended is reported") {
+TEST_CASE("if no failure has a cause of its own, the first that ended is reported") {
   FirstFailure failures;
   failures.ended();
   failures.ended();
   CHECK(rank_of(failures.examined(1, lost_peer(1))) == -1);
-  CHECK_FALSE(failures.waits_for_cause());  // for the files of the first
+  CHECK_FALSE(failures.waits_for_cause());  // it waits for the files of the first
   CHECK(rank_of(failures.examined(0, lost_peer(0))) == -1);
   CHECK(rank_of(failures.give_up()) == 0);
   CHECK(rank_of(failures.give_up()) == -1);
@@ -65,7 +65,7 @@ TEST_CASE("if none has a cause of its own, the first that ended is reported") {
   CHECK(rank_of(failures.examined(2, own_cause(2))) == -1);
 }
 
-TEST_CASE("the order is that of the ends, not that of the files that were read") {
+TEST_CASE("failures are ordered by their ends, not by the reading of their files") {
   FirstFailure failures;
   failures.ended();
   failures.ended();

@@ -19,10 +19,10 @@ using State = Machine::State;
 
 namespace {
 
-// The table of agent/job/machine.h, held against the code: each cell is carried out by Expectation
-// on what the machine looked like before the event, and compared with what Machine did.
+// Compares the table of agent/job/machine.h with the code: Expectation applies each cell to the
+// View of the machine before the event, and the test compares the result with Machine's.
 
-/// The state of a machine as seen from outside, by asking copies of it.
+/// The state of a machine as seen from outside: copies of it show it.
 struct View {
   std::string state;
   std::string ending;  ///< empty: none
@@ -57,7 +57,7 @@ std::string text_of(const Outcome& outcome) {
   return "succeeded";
 }
 
-/// Whether the machine of this state knows that its round was broken for good.
+/// Whether the machine knows that its round was broken for good.
 bool ends_job(Machine machine) {
   if (machine.state() == State::joining) machine.on(event::RoundReady{});
   if (machine.state() == State::running) machine.on(rank_fails(0));
@@ -73,14 +73,14 @@ View view_of(const Machine& machine) {
     const Actions last = copy.on(event::WorkersEnded{});
     if (const auto* finish = std::get_if<action::Finish>(&last.at(0))) {
       view.ending = text_of(finish->outcome);
-      return view;  // ends_job makes no difference any more
+      return view;  // ends_job changes nothing any more
     }
   }
   if (machine.state() != State::joining) view.ends_job = ends_job(machine);
   return view;
 }
 
-/// One event as it is sent, with the words that a cell has for what it brings.
+/// An event, and the words in a cell for its contents.
 struct SampleEvent {
   std::string row;
   Event event;
@@ -104,7 +104,7 @@ const std::vector<SampleEvent>& sample_events() {
   return all;
 }
 
-/// Machines in the state of that name: several where the past makes a difference.
+/// Machines in the state of this name: several if their past makes a difference.
 std::vector<Machine> machines_in(const std::string& state) {
   Machine joining, rejoining = running(), stopping = running(), ending = running(),
                    ends_job = running(), done = draining();
@@ -134,7 +134,7 @@ std::vector<std::string> split(const std::string& text, const std::string& separ
   return parts;
 }
 
-/// The cell of the table for a machine that looks like `before`.
+/// The result of a cell of the table for a machine that looks like `before`.
 struct Expectation {
   View after;
   std::vector<std::string> actions;
@@ -182,7 +182,7 @@ struct Expectation {
 
   void set_ending(const std::string& ending) {
     after.ending = ending;
-    after.ends_job = false;  // makes no difference any more
+    after.ends_job = false;  // it changes nothing any more
   }
 };
 

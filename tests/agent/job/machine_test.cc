@@ -159,7 +159,7 @@ TEST_CASE("a lease that is over kills the workers at once and the node joins aga
   Machine m = running();
   CHECK(only<action::StopWorkers>(m.on(event::LeaseOver{})).signal == SIGKILL);
   CHECK(m.state() == State::stopping);
-  check<>(m.on(event::RoundBroken{}));  // the master came back and had gone on
+  check<>(m.on(event::RoundBroken{}));  // the master came back, and had continued
   check<action::Join>(m.on(event::WorkersEnded{}));
   check<action::StartWorkers>(m.on(event::RoundReady{}));
 }
@@ -177,7 +177,7 @@ TEST_CASE("a lease that is over while workers stop takes the rest of their grace
   CHECK(std::get<Interrupted>(only<action::Finish>(last).outcome).signal == SIGTERM);
 }
 
-TEST_CASE("a lease that is over where nothing runs changes nothing") {
+TEST_CASE("a lease that is over while nothing runs changes nothing") {
   Machine joining;
   joining.start();
   check<>(joining.on(event::LeaseOver{}));
@@ -222,11 +222,11 @@ TEST_CASE("a signal while the node waits for the job's outcome still ends it") {
   CHECK(std::get<Interrupted>(std::get<action::Finish>(actions[1]).outcome).signal == SIGTERM);
 }
 
-TEST_CASE("a round that broke for good does not outlast the next one") {
+TEST_CASE("a round that broke for good has no effect on the next one") {
   Machine m = running();
   m.on(event::RoundBroken{true});
   m.on(event::WorkersEnded{});
-  m.on(event::RoundReady{});  // of a master that was restarted and does not know
+  m.on(event::RoundReady{});  // of a restarted master, which does not know of it
   m.on(rank_fails(0));
   check<action::Leave>(m.on(event::StopRequested{SIGTERM}));
   const Actions last = m.on(event::WorkersEnded{});

@@ -7,7 +7,7 @@
 
 namespace ddprun::agent {
 
-/// The actions are of these types, in this order, and no more.
+/// Checks that the actions have exactly these types, in this order.
 template <class... Expected>
 void check(const Actions& actions) {
   REQUIRE(actions.size() == sizeof...(Expected));

@@ -11,7 +11,7 @@
 namespace ddprun::agent {
 namespace {
 
-/// As of a Python worker: the outer frames of its wrapper are on stderr only.
+/// A failure of a Python worker: only stderr has the outer frames of its wrapper.
 Failure python_failure() {
   Failure failure = segfault();
   failure.wait_status = exited(1);
@@ -40,7 +40,7 @@ Failure python_failure() {
   return failure;
 }
 
-TEST_CASE("a failure for want of a Python module names the Python that lacks it") {
+TEST_CASE("if a Python module is missing, the cause names the Python that lacks it") {
   Failure failure = segfault();
   failure.stderr_tail =
       "Traceback (most recent call last):\n  File \"train.py\", line 1, in <module>\n"
@@ -80,7 +80,7 @@ TEST_CASE("a worker's exception is the cause, and no line is repeated") {
         "RuntimeError: loss is nan");
 }
 
-TEST_CASE("stderr that ends with the traceback alone, whole or cut, is left out") {
+TEST_CASE("stderr that ends with only the traceback, whole or cut, is left out") {
   Failure failure = python_failure();
   for (const char* from : {"Traceback", "    main()", "  File \"train.py\", line 12"}) {
     INFO(from);
@@ -100,7 +100,7 @@ TEST_CASE("other lines of stderr stay beside the traceback") {
                     "  NCCL WARN Cuda failure\n") != std::string::npos);
 }
 
-TEST_CASE("an empty line of the traceback takes no other lines of stderr away") {
+TEST_CASE("an empty line of the traceback removes no other lines of stderr") {
   Failure failure = python_failure();
   failure.exception = "RuntimeError: loss is nan\n\nsee the log";
   failure.stderr_tail = "step 811\n\nstep 812\n\nstep 813";
@@ -141,7 +141,7 @@ TEST_CASE("a signal is named once, and the class of an exception by its short na
   CHECK(report.find("torch.cuda") == std::string::npos);
 }
 
-TEST_CASE("a long message is whole at the end of the traceback, on one screen") {
+TEST_CASE("a message too long for the cause line ends the traceback, on one screen") {
   Failure failure = python_failure();
   failure.exception = "ValueError: " + std::string(300, 'x');
   failure.traceback = "  File \"train.py\", line 12, in train\n" + failure.exception;

@@ -28,7 +28,7 @@ TEST_CASE("a failure that ends the job is reported from the cause to the exit co
         "exit code 139; no restarts were asked for (--max_restarts N)");
 }
 
-TEST_CASE("after a stop it is said which ranks saved themselves, and which failed in it") {
+TEST_CASE("the line after a stop names ranks that succeeded or failed while stopping") {
   const auto stopped = [](int rank, int wait_status, const char* words = "") {
     return StoppedWorker{rank, launcher::ExitStatus(wait_status), words};
   };
@@ -42,7 +42,7 @@ TEST_CASE("after a stop it is said which ranks saved themselves, and which faile
                   SIGTERM) == "ranks 0-2 failed while stopping: exit 1; rank 1: a");
   CHECK(stop_line({stopped(0, SIGSEGV)}, SIGINT) ==
         "rank 0 failed while stopping: killed by SIGSEGV");
-  // Nobody expects more of programs without a handler.
+  // A program without a handler ends like this.
   CHECK(stop_line({stopped(0, SIGTERM), stopped(1, SIGTERM)}, SIGTERM).empty());
   CHECK(stop_line({stopped(0, SIGTERM), stopped(1, SIGKILL)}, SIGTERM).empty());
   CHECK(stop_line({}, 0).empty());
@@ -78,14 +78,14 @@ TEST_CASE("a hang is reported with what each rank did") {
   CHECK(failure_line(hang, 2) == " (--hang_timeout): ");
 }
 
-TEST_CASE("a round in which no rank makes progress is reported with what workers said last") {
+TEST_CASE("a round in which no rank makes progress is reported with the last heartbeats") {
   CHECK(stall_report("no rank has made progress for 10 min (round 0)\nrank 0 (a): busy", "") ==
         "no rank has made progress for 10 min (round 0)\n  rank 0 (a): busy");
   CHECK(stall_report("ranks make progress again", "rank 0: step 3") ==
         "ranks make progress again\n  last heartbeats: rank 0: step 3");
 }
 
-TEST_CASE("the rank that the failed one waited for is named first") {
+TEST_CASE("the report begins with the rank for which the failed rank waited") {
   Failed failed = ended_by(segfault());
   failed.suspect =
       "rank 1 (gpu-02) is the likely cause: asleep for 612 s,\nwhile rank 2 waited\x1b";
@@ -106,7 +106,7 @@ TEST_CASE("a line for the other workers says how a rank ended") {
   CHECK(loss_text(failure) == "rank 2 on host gpu-07 failed: exit 1: RuntimeError: loss is nan");
 }
 
-TEST_CASE("a worker that could not be started is reported with the reason, and no time or pid") {
+TEST_CASE("a worker that could not be started is reported with the reason, without time or pid") {
   const Error error{Errc::not_found, "cannot run ./train: no such file"};
   Failed failed = ended_by(start_failure(error, 1, "gpu-08"));
   CHECK(failure_report(failed) ==
@@ -120,7 +120,7 @@ TEST_CASE("a worker that could not be started is reported with the reason, and n
       "exit code 127; no restarts were asked for (--max_restarts N)"));
 }
 
-TEST_CASE("a node that was lost too often is reported like a failure of its first rank") {
+TEST_CASE("a node that was lost too often is reported as a failure of its first rank") {
   Failure failure = {8, killed_by(SIGKILL), 0, 41.37, "gpu-08", "node 1 (gpu-08) is gone", "", "",
                      ""};
   CHECK(failure_report(ended_by(failure)) ==
@@ -164,7 +164,7 @@ TEST_CASE("the lines about the other workers are cut and escaped") {
   CHECK(report.find('\x1b') == std::string::npos);
 }
 
-TEST_CASE("a failure after which the job goes on is one line, with the worker's last line") {
+TEST_CASE("a failure after which the job continues is one line, with the worker's last line") {
   const Failure failure = {5,
                            exited(1),
                            9120,
@@ -187,7 +187,7 @@ TEST_CASE("a failure after which the job goes on is one line, with the worker's 
         "restart 1 of 3: round 1 with 2 nodes, 16 workers, ready 38 ms after the failure");
 }
 
-TEST_CASE("a round after a change of membership says how many nodes of how many there are") {
+TEST_CASE("the line of a round after a change of nodes has their number and range") {
   rendezvous::Layout layout;
   layout.round = 3;
   layout.node_count = 3;
@@ -198,7 +198,7 @@ TEST_CASE("a round after a change of membership says how many nodes of how many 
   CHECK(regroup_line(layout, 1, 1) == "round 3 with 1 node, 1 worker");
 }
 
-TEST_CASE("of a long traceback whole frames are shown") {
+TEST_CASE("a long traceback is cut to whole frames") {
   std::string traceback = "Traceback (most recent call last):\n";
   for (int line = 1; line <= 9; ++line) {
     traceback += "  File \"t.py\", line " + std::to_string(line) + ", in f\n    g()\n    ^^^\n";
@@ -210,7 +210,7 @@ TEST_CASE("of a long traceback whole frames are shown") {
   CHECK(tests::contains(report, "line 9, in f\n      g()\n    [Previous line"));
 }
 
-TEST_CASE("a report says what to do where the worker's last words tell it") {
+TEST_CASE("a report says what to do if the worker's last words show it") {
   const auto [words, hint] = GENERATE(table<const char*, const char*>(
       {{"train.py: error: the following arguments are required: --local-rank",
         "the program takes its local rank as an argument: --pass_local_rank dash, or ddprun "
@@ -234,7 +234,7 @@ TEST_CASE("a report says what to do where the worker's last words tell it") {
   CHECK_FALSE(tests::contains(failure_report(ended_by(other)), "local rank as"));
 }
 
-TEST_CASE("what is known about a signal is part of the cause") {
+TEST_CASE("the known reason of a signal is part of the cause") {
   Failure failure = {1, killed_by(SIGKILL), 9, 96, "gpu-07", "out of memory", "epoch 3", "", ""};
   const std::string cause =
       "rank 1 failed first: killed by SIGKILL after 96 s (host gpu-07, pid 9, round 0): "

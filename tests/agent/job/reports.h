@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Failures that are reported.
+// Failures for tests of reports.
 #pragma once
 
 #include <algorithm>
@@ -34,7 +34,7 @@ inline Failure segfault() {
           ""};
 }
 
-/// The end of a job by this failure, in round 0, without other workers.
+/// The end of a job in round 0 by this failure, without other workers.
 inline Failed ended_by(Failure failure) {
   return {std::move(failure), 0, "", "no restarts were asked for (--max_restarts N)"};
 }

@@ -8,8 +8,8 @@
 #include "rendezvous/blame/suspect.h"
 #include "tests/catch.h"
 
-// From what the kernel and py-spy say of the workers to the name in the report: failures of which
-// no rank is to blame that still runs, and some of which one is.
+// From the facts of the kernel and py-spy about the workers to the name in the report: failures for
+// which no running rank is to blame, and some for which one is.
 
 namespace ddprun::agent {
 namespace {
@@ -58,7 +58,7 @@ struct Case {
   const char* name;
   std::string words;
   Survivors survivors;
-  bool another_failed = false;  ///< the last of them, for a reason of its own
+  bool another_failed = false;  ///< the last survivor, for a reason of its own
   int wait_status = kExitOne;
 };
 
@@ -92,7 +92,7 @@ const std::string kWatchdog =
 const Survivor kInReduce = blocked("futex", in_library("all_reduce"));
 const Survivor kSleeps = blocked("clock_nanosleep");
 
-TEST_CASE("of 20 failures without a suspect none names a rank") {
+TEST_CASE("20 failures without a suspect name no rank") {
   Survivor debugged = kSleeps;
   debugged.sample.traced = true;
   Survivor of_unknown_time = kSleeps;
@@ -139,7 +139,7 @@ TEST_CASE("of 20 failures without a suspect none names a rank") {
   }
 }
 
-TEST_CASE("of the same failures with a suspect each names it") {
+TEST_CASE("the same failures with a suspect name it") {
   Survivor stopped = blocked("");
   stopped.sample.state = 'T';
   Survivor on_disk = blocked("read");

@@ -43,8 +43,8 @@ struct MarkAddress {
   socklen_t size;
 };
 
-/// Another process, of `user`, that listens where a job of this user has its mark, and lets nobody
-/// ask: all places for those that do are taken.
+/// Another process, of `user`, that listens at the mark of this user's job, and lets nobody
+/// connect: its queue is full.
 class Squatter {
  public:
   Squatter(const std::string& job, uid_t user) {
@@ -104,7 +104,7 @@ TEST_CASE("one process of a user has the mark of a job's master, until it ends")
 TEST_CASE("another user cannot keep a job from its master by the mark's name") {
   const Squatter own(some_job(), geteuid());
   REQUIRE(own.is_there);
-  CHECK_FALSE(MasterMark(some_job()).take());  // it may be stuck
+  CHECK_FALSE(MasterMark(some_job()).take());  // that process may be stuck
   if (geteuid() != 0) return;
   const std::string other_job = "other " + some_job();
   const Squatter other(other_job, 54'321);

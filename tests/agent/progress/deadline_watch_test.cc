@@ -24,14 +24,14 @@ std::chrono::sys_seconds in_an_hour() {
   return std::chrono::time_point_cast<std::chrono::seconds>(std::chrono::system_clock::now() + 1h);
 }
 
-/// Long due.
+/// A job whose signal has been due for long.
 JobSpec due_job() {
   JobSpec job;
   job.deadline = Deadline{SIGUSR2, std::chrono::hours(24), "slurm job 42", in_an_hour(), {}};
   return job;
 }
 
-/// A worker that sets up a handler when told to.
+/// A worker that sets up a handler at set_up().
 class Worker {
  public:
   Worker() {
@@ -93,7 +93,7 @@ class Watched {
   DeadlineWatch watch_;
 };
 
-TEST_CASE("a worker gets the deadline's signal when it handles it, and not before") {
+TEST_CASE("a worker gets the deadline's signal once it handles it, and not before") {
   Worker worker;
   Watched watched(due_job(), worker.pid());
   watched.run_until("slurm job 42's time limit is over in ");
@@ -103,7 +103,7 @@ TEST_CASE("a worker gets the deadline's signal when it handles it, and not befor
   CHECK(WEXITSTATUS(worker.wait()) == 7);
 }
 
-TEST_CASE("the scheduler is asked for a deadline that is not known") {
+TEST_CASE("the scheduler is asked for an unknown deadline") {
   Worker worker;
   worker.set_up();
   JobSpec job = due_job();
@@ -114,7 +114,7 @@ TEST_CASE("the scheduler is asked for a deadline that is not known") {
   CHECK(WEXITSTATUS(worker.wait()) == 7);
 }
 
-TEST_CASE("the answer of a scheduler is a moment, or the job has no end") {
+TEST_CASE("a scheduler's answer that is no time means that the job has no end") {
   CHECK(parse_end("1795443834\n") == std::chrono::sys_seconds(1'795'443'834s));
   CHECK(parse_end("1795443834") == std::chrono::sys_seconds(1'795'443'834s));
   for (const char* none : {"", "\n", "NONE\n", "N/A\n", "-5\n", "0\n", "17954438x\n",
@@ -124,7 +124,7 @@ TEST_CASE("the answer of a scheduler is a moment, or the job has no end") {
   }
 }
 
-TEST_CASE("the console says when the time is over, and who got the signal") {
+TEST_CASE("a line says when the time is over, and how many workers got the signal") {
   const Deadline deadline = {SIGUSR2, 90s, "slurm job 42", {}, {}};
   CHECK(deadline_line(deadline, 90s, 8, 8) ==
         "slurm job 42's time limit is over in 90 s: SIGUSR2 to all workers");

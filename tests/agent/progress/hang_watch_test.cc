@@ -19,13 +19,13 @@ constexpr Signs kCpu = {.cpu = true};
 constexpr Signs kWork = {.work = true};
 constexpr Signs kHeld = {.held = true};
 
-/// A node whose time the test tells.
+/// A node whose clock the test moves.
 class WatchedNode {
  public:
   explicit WatchedNode(std::optional<Duration> limit = {})
       : watch_(limit, now_), next_(now_ + watch_.interval()) {}
 
-  /// Looks in time, with the same `signs`, for `time`; the number of times that they were quiet.
+  /// Looks in time, with the same `signs`, for `time`. Returns how often the workers were quiet.
   int looks(Duration time, const Signs& signs) {
     int quiet = 0;
     for (const auto end = now_ + time; now_ < end;) {
@@ -37,7 +37,7 @@ class WatchedNode {
     return quiet;
   }
 
-  /// A beat each `pause` from `ranks` ranks, and looks in time between them.
+  /// Sends a beat each `pause` from `ranks` ranks, and looks in time between them.
   int beats(int count, Duration pause, int ranks = 1) {
     int quiet = 0;
     for (int i = 0; i < count; ++i) {
@@ -47,7 +47,7 @@ class WatchedNode {
     return quiet;
   }
 
-  /// The look comes at once afterwards.
+  /// The next look comes at once afterwards.
   void stands_still(Duration time) { next_ = now_ += time; }
 
   int progress() const { return progress_; }
@@ -65,7 +65,7 @@ class WatchedNode {
   HangWatch::Time next_;
 };
 
-TEST_CASE("workers without any sign for ten minutes are quiet, which is said once") {
+TEST_CASE("workers without any sign for ten minutes are reported as quiet, once") {
   WatchedNode node;
   CHECK(node.looks(9min, kNothing) == 0);
   CHECK(node.looks(1min, kNothing) == 1);
@@ -73,7 +73,7 @@ TEST_CASE("workers without any sign for ten minutes are quiet, which is said onc
   CHECK(node.watch().quiet_for() >= 10h);
 }
 
-TEST_CASE("each sign counts as progress where there are no heartbeats") {
+TEST_CASE("without heartbeats each sign counts as progress") {
   const Signs signs = GENERATE(kOutput, kCpu, kWork);
   WatchedNode node;
   CHECK(node.looks(24h, signs) == 0);
@@ -83,7 +83,7 @@ TEST_CASE("each sign counts as progress where there are no heartbeats") {
   CHECK(node.looks(10min, kNothing) == 1);
 }
 
-TEST_CASE("what waits in a collective call is no progress, whatever it computes and writes") {
+TEST_CASE("a worker that waits in a collective call makes no progress, even if it computes") {
   const Signs spinning = {.output = true, .cpu = true, .blocked = true};
   WatchedNode node;
   CHECK(node.looks(9min, spinning) == 0);
@@ -92,13 +92,13 @@ TEST_CASE("what waits in a collective call is no progress, whatever it computes 
   CHECK(compiling.looks(24h, {.work = true, .blocked = true}) == 0);
 }
 
-TEST_CASE("a limit of the user's is obeyed") {
+TEST_CASE("the user's limit holds") {
   WatchedNode node(30s);
   CHECK(node.looks(29s, kNothing) == 0);
   CHECK(node.looks(2s, kNothing) == 1);
 }
 
-TEST_CASE("a hang that ends is not learned as a pause: the next one is noticed as soon") {
+TEST_CASE("a hang that ends is not learned as a pause: the next one is reported as soon") {
   WatchedNode node;
   node.beats(100, 1s, 4);
   for (int hang = 1; hang <= 3; ++hang) {
@@ -107,20 +107,20 @@ TEST_CASE("a hang that ends is not learned as a pause: the next one is noticed a
     CHECK(node.progress() == hang);
     CHECK(node.watch().limit() == 60s);
   }
-  // A rank whose first beat comes after the look that saw the others' is no exception.
+  // The same holds for a rank whose first beat comes after the look that saw the others' beats.
   CHECK(node.looks(2min, kNothing) == 1);
   CHECK(node.beats(10, 1s, 3) == 0);
   CHECK(node.beats(10, 1s, 4) == 0);
   CHECK(node.watch().limit() == 60s);
 }
 
-TEST_CASE("a rank that says nothing more is noticed sooner, and its long pauses are learned") {
+TEST_CASE("with heartbeats a silent rank is reported sooner, and its long pauses are learned") {
   WatchedNode node;
   CHECK(node.beats(100, 1s, 4) == 0);
   CHECK(node.watch().limit() == 60s);
   CHECK(node.looks(50s, kNothing) == 0);
   CHECK(node.beats(10, 40s, 4) == 0);
-  CHECK(node.watch().limit() == 255s);  // the longest was of 51 s
+  CHECK(node.watch().limit() == 255s);  // the longest pause was 51 s
   CHECK(node.looks(200s, kNothing) == 0);
   CHECK(node.looks(100s, kNothing) == 1);
 }
@@ -132,7 +132,7 @@ TEST_CASE("the first five heartbeats teach nothing: a program compiles between t
   CHECK(node.watch().limit() == 60s);
 }
 
-TEST_CASE("a progress bar and a CPU that waits do not hide that heartbeats have ended") {
+TEST_CASE("a progress bar or a polling CPU does not hide that heartbeats have ended") {
   const Signs signs = GENERATE(kOutput, kCpu);
   WatchedNode node;
   node.beats(100, 1s);
@@ -149,7 +149,7 @@ TEST_CASE("a checkpoint is written for as long as it takes, with heartbeats or w
   CHECK(node.looks(3h, kWork) == 0);
 }
 
-TEST_CASE("a debugger, or a reader that has stopped, is no hang") {
+TEST_CASE("a debugger, or a stopped reader of the output, is no hang") {
   WatchedNode node;
   node.beats(GENERATE(0, 100), 1s);
   CHECK(node.looks(24h, kHeld) == 0);
@@ -158,7 +158,7 @@ TEST_CASE("a debugger, or a reader that has stopped, is no hang") {
   CHECK(node.progress() == 0);
 }
 
-TEST_CASE("a host that was suspended, or a job that was stopped, begins again") {
+TEST_CASE("after a suspended host or a stopped job, the watch counts from zero") {
   WatchedNode node;
   node.beats(GENERATE(0, 100), 1s);
   const Duration limit = node.watch().limit();
@@ -173,7 +173,7 @@ TEST_CASE("a host that was suspended, or a job that was stopped, begins again") 
   CHECK(node.watch().limit() == limit);
 }
 
-/// Whatever workers do, in the order in which chance has it.
+/// All actions of workers, in a random order.
 class RandomWalk {
  public:
   explicit RandomWalk(unsigned seed) : random_(seed) {
@@ -211,7 +211,7 @@ class RandomWalk {
     signs_ = {chance(0.2), chance(0.2), chance(0.1), chance(0.05), chance(0.2)};
   }
 
-  /// Never soon after a beat or work, and always some time after both.
+  /// A hang is never reported soon after a beat or work, and always some time after both.
   void check(News news) {
     const Duration since = now_ - shown_;
     if (news == News::quiet) {
@@ -237,7 +237,7 @@ class RandomWalk {
   int hangs_ = 0;
 };
 
-TEST_CASE("no order of events hides a hang, or makes one up") {
+TEST_CASE("no order of events hides a hang or causes a false one") {
   int hangs = 0;
   for (unsigned seed = 0; seed < 100; ++seed) {
     RandomWalk walk(seed);

@@ -40,7 +40,7 @@ TEST_CASE("a message of sd_notify's protocol is a heartbeat, a status, or neithe
   CHECK(hostile.status.size() < 100);
 }
 
-TEST_CASE("a line of output is progress if it matches, wherever it is cut") {
+TEST_CASE("a matching line of output is progress, wherever it is cut") {
   const ProgressPattern pattern = must(ProgressPattern::parse("step [0-9]+"));
   PatternLines lines;
   CHECK_FALSE(lines.feed("epoch 1\nst", pattern));
@@ -56,7 +56,7 @@ TEST_CASE("a line of output is progress if it matches, wherever it is cut") {
   CHECK(tests::contains(refused.error().message, "'step ('"));
 }
 
-TEST_CASE("a pattern that refers back to a part of itself is refused, as it may take for ever") {
+TEST_CASE("a pattern with a back-reference is refused, as it may take forever") {
   for (const char* text : {"(a*)\\1b", "\\\\\\1", "[]\\1](x)\\9", "[[:digit:]\\1]+(x)\\1"}) {
     CAPTURE(text);
     const auto refused = ProgressPattern::parse(text);
@@ -103,7 +103,7 @@ sockaddr_un address_in(const std::string& variable) {
   return address;
 }
 
-/// As a client of sd_notify does. False: it cannot.
+/// Sends a message as a client of sd_notify does. Returns false if it cannot.
 bool notify(const std::string& variable, std::string_view text) {
   const sockaddr_un address = address_in(variable);
   const Fd socket(::socket(AF_UNIX, SOCK_DGRAM, 0));
@@ -111,7 +111,7 @@ bool notify(const std::string& variable, std::string_view text) {
                 reinterpret_cast<const sockaddr*>(&address), sizeof address) >= 0;
 }
 
-/// The same with a descriptor, which this process then has no more.
+/// Sends a message with a descriptor, and closes the descriptor here.
 void send_descriptor(const std::string& variable, std::string_view text, Fd sent) {
   sockaddr_un address = address_in(variable);
   iovec part = {const_cast<char*>(text.data()), text.size()};
@@ -133,7 +133,7 @@ void send_descriptor(const std::string& variable, std::string_view text, Fd sent
   REQUIRE(sendmsg(socket.get(), &header, 0) > 0);
 }
 
-/// A connection whose last close() waits for as long as `peer` does not read.
+/// A connection whose last close() waits as long as `peer` does not read.
 Fd slow_to_close(Fd& peer) {
   Fd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address = {};
@@ -155,7 +155,7 @@ Fd slow_to_close(Fd& peer) {
   return slow;
 }
 
-/// A node with one worker, which the test plays.
+/// A node with one worker: the test plays it.
 struct Monitored {
   boost::asio::io_context io;
   JobSpec job;
@@ -181,7 +181,7 @@ struct Monitored {
   }
 };
 
-TEST_CASE("a worker that sleeps is quiet, until it or what it has started sends a heartbeat") {
+TEST_CASE("a worker that sleeps is quiet until it or its child sends a heartbeat") {
   const Process worker;
   Monitored node(getpid());
   REQUIRE(node.variables.size() == 2);
@@ -196,7 +196,7 @@ TEST_CASE("a worker that sleeps is quiet, until it or what it has started sends 
   CHECK(node.news.back());
 }
 
-TEST_CASE("a process that is no worker's says nothing") {
+TEST_CASE("messages of a process that belongs to no worker are ignored") {
   const Process worker;
   Monitored node(worker.pid());
   notify(node.variables[0], "STATUS=mine\nWATCHDOG=1");
@@ -218,7 +218,7 @@ TEST_CASE("a descriptor that comes with a message is closed: systemd-notify wait
   CHECK(read(reader.get(), &byte, 1) == 0);  // no other process has it
 }
 
-TEST_CASE("a descriptor that takes long to close does not hold up the event loop") {
+TEST_CASE("a descriptor that takes long to close does not delay the event loop") {
   const Process worker;
   Monitored node(getpid());
   Fd peer;
@@ -232,7 +232,7 @@ TEST_CASE("a descriptor that takes long to close does not hold up the event loop
   node.until_status("rank 7: slow");
 }
 
-TEST_CASE("another user cannot send to the socket for heartbeats, and it goes with its owner") {
+TEST_CASE("another user cannot send to the socket for heartbeats, and its owner removes it") {
   Monitored node(getpid());
   const std::string path = address_in(node.variables[0]).sun_path;
   CHECK(notify(node.variables[0], "STATUS=mine"));
@@ -251,7 +251,7 @@ TEST_CASE("another user cannot send to the socket for heartbeats, and it goes wi
   CHECK(access(path.c_str(), F_OK) != 0);
 }
 
-TEST_CASE("a worker that someone else supervises keeps its NOTIFY_SOCKET") {
+TEST_CASE("a worker with another supervisor keeps its NOTIFY_SOCKET") {
   boost::asio::io_context io;
   const JobSpec job;
   launcher::Output output(io.get_executor());

@@ -18,7 +18,7 @@ Question question_to(std::string host, std::string query = "token=5ec2e7") {
 
 }  // namespace
 
-TEST_CASE("web access: only with the whole token") {
+TEST_CASE("web access: a request needs the whole token") {
   const Access access("5ec2e7", "gpu-01");
   CHECK(access.admits(question_to("127.0.0.1:8080")));
   CHECK(access.admits(question_to("127.0.0.1:8080", "from=3&token=5ec2e7")));
@@ -36,7 +36,7 @@ TEST_CASE("web access: only with the whole token") {
   CHECK(!access.admits(question));
 }
 
-TEST_CASE("web access: only by a name that no other site can have") {
+TEST_CASE("web access: a request needs a host name that no other site can have") {
   const Access access("5ec2e7", "gpu-01");
   for (const char* host : {"127.0.0.1", "10.0.0.7:80", "localhost:8080", "LOCALHOST", "gpu-01:8080",
                            "GPU-01", "[::1]:8080", "[2001:db8::1]"}) {
@@ -52,7 +52,7 @@ TEST_CASE("web access: only by a name that no other site can have") {
   }
 }
 
-TEST_CASE("web access: not for the page of another site") {
+TEST_CASE("web access: a request of another site's page is refused") {
   const Access access("5ec2e7", "gpu-01");
   Question question = question_to("127.0.0.1:8080");
   question.origin = "http://127.0.0.1:8080";

@@ -32,7 +32,7 @@ Failure failed_with(int wait_status, int pid = 4711) {
 
 }  // namespace
 
-TEST_CASE("web history: a failure is the verdict until the next round runs, and counts its time") {
+TEST_CASE("web history: a failure is the verdict, and downtime counts, until the next round runs") {
   History history;
   CHECK(history.verdict() == "this node is in no round yet");
   CHECK(history.downtime(5) == 0);
@@ -63,7 +63,7 @@ TEST_CASE("web history: a failure is the verdict until the next round runs, and 
   CHECK(object["events"][1]["at"] == 20);
 }
 
-TEST_CASE("web history: a hang is the verdict until some go on, or the round is over") {
+TEST_CASE("web history: a hang is the verdict until ranks make progress, or the round is over") {
   const std::string lines = "no rank has made progress for 10 min (round 0)\nrank 1 is the cause";
   History history;
   history.round_began(0, round_layout(0, 2));
@@ -102,7 +102,7 @@ TEST_CASE("web history: a warning is the verdict until it is over, or something 
   CHECK(kinds == "round warning progress warning failure progress ");
 }
 
-TEST_CASE("web history: how the job ended is the last verdict") {
+TEST_CASE("web history: the end of the job is the last verdict") {
   History history;
   history.round_began(0, round_layout(0, 4));
   history.stopping(5, "stopping 4 workers (SIGINT)");
@@ -117,7 +117,7 @@ TEST_CASE("web history: how the job ended is the last verdict") {
   CHECK(object["events"].size() == 4);
 }
 
-TEST_CASE("web history: why a round failed, in one word") {
+TEST_CASE("web history: a word says why a round failed") {
   CHECK(cause_of(failed_with(1 << 8)) == "exit");
   CHECK(cause_of(failed_with(SIGSEGV)) == "signal");
   CHECK(cause_of(failed_with(127 << 8, 0)) == "not_started");
@@ -129,7 +129,7 @@ TEST_CASE("web history: why a round failed, in one word") {
   CHECK(cause_of(killed) == "hang");
 }
 
-TEST_CASE("web history: it is bounded, and has one line of JSON whatever a worker wrote") {
+TEST_CASE("web history: it is bounded, and one line of JSON, whatever a worker wrote") {
   History history;
   for (int i = 0; i < 500; ++i) {
     history.failed(i, failed_with(1 << 8), "bad \xff\n\x1b[2J" + std::string(100'000, 'x'));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The site of a job that no machine of a test could run, for the tests with a browser.
+// The site of a job that is too large for a test machine, for the tests with a browser.
 #include <cstdio>
 #include <string>
 #include <unistd.h>

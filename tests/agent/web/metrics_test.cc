@@ -66,7 +66,7 @@ std::set<std::string> names_in(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("web metrics: the page of docs has them all, and the dashboard no others") {
+TEST_CASE("web metrics: the docs have exactly these names, and the dashboard no others") {
   History history;
   history.failed(1, {}, "");
   std::string samples;
@@ -85,7 +85,7 @@ TEST_CASE("web metrics: the page of docs has them all, and the dashboard no othe
   }
 }
 
-TEST_CASE("web metrics: families in the form of OpenMetrics") {
+TEST_CASE("web metrics: families have the form of OpenMetrics") {
   History history;
   ddprun::rendezvous::Failure failure;
   failure.pid = 1;
@@ -130,7 +130,7 @@ TEST_CASE("web metrics: families in the form of OpenMetrics") {
   CHECK(text.ends_with("\n# EOF\n"));
 }
 
-TEST_CASE("web metrics: what others say cannot end a label, and makes no new states") {
+TEST_CASE("web metrics: the words of others can neither end a label nor make new states") {
   CHECK(label_value("a\"b\\c\nd") == "\"a\\\"b\\\\c\\nd\"");
   JobStatus job = measured_job();
   job.nodes[0].ranks[0].state = "x\"} 1\nddprun_forged 7";

@@ -32,7 +32,7 @@ using asio::ip::tcp;
 
 namespace {
 
-/// The site of a job whose answers the test gives, and those who look, on one event loop.
+/// The site of a job and its clients on one event loop. The test gives the job's answers.
 struct SeenSite {
   asio::io_context io{1};
   std::vector<Question> asked;
@@ -90,7 +90,7 @@ struct SeenSite {
   }
 };
 
-/// One who looks at the events.
+/// A client that reads the events.
 struct Viewer {
   tcp::socket socket;
   std::string seen = {};
@@ -114,7 +114,7 @@ struct Viewer {
 
 }  // namespace
 
-TEST_CASE("web site: who has no token, or another name for it, gets nothing") {
+TEST_CASE("web site: a client without the token, or with another host name, gets nothing") {
   SeenSite world;
   for (const std::string& request :
        {std::string("GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"),
@@ -132,7 +132,7 @@ TEST_CASE("web site: who has no token, or another name for it, gets nothing") {
   CHECK(world.asked.empty());
 }
 
-TEST_CASE("web site: who sends without end is refused by the header, and is not read") {
+TEST_CASE("web site: a request with an endless body is refused by its header") {
   SeenSite world;
   const std::string head =
       "POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n";
@@ -156,7 +156,7 @@ TEST_CASE("web site: who sends without end is refused by the header, and is not 
   CHECK(world.asked.empty());
 }
 
-TEST_CASE("web site: the page, with what a browser may do for it") {
+TEST_CASE("web site: the page comes with headers that limit the browser") {
   SeenSite world;
   const std::string answer = world.get(world.request("/"));
   CHECK(answer.starts_with("HTTP/1.1 200 OK\r\n"));
@@ -170,7 +170,7 @@ TEST_CASE("web site: the page, with what a browser may do for it") {
   CHECK(!contains(std::string(kPagePolicy), "unsafe"));
 }
 
-TEST_CASE("web site: questions about the job go to the job, and no others") {
+TEST_CASE("web site: only questions about the job go to the job") {
   SeenSite world;
   CHECK(world.get(world.request("/api/status")).ends_with("{\"of\":\"the job\"}\n"));
   world.get(world.request("/api/logs/3?from=17&node=1"));
@@ -187,7 +187,7 @@ TEST_CASE("web site: questions about the job go to the job, and no others") {
   CHECK(world.asked.size() == 3);
 }
 
-TEST_CASE("web site: metrics of what the job answers") {
+TEST_CASE("web site: metrics are made of the job's answer") {
   SeenSite world;
   JobStatus status;
   status.round = 4;
@@ -219,14 +219,14 @@ TEST_CASE("web site: the job is asked once for all clients, and not at all witho
 
   one.socket.close();
   two.socket.close();
-  world.get(world.request("/"));  // by the time that this is answered it knows that both are gone
+  world.get(world.request("/"));  // when it answers, the site knows that both are gone
   world.waiting[1]({200, "{}"});
   world.io.restart();
   world.io.run_for(std::chrono::seconds(1));  // twice as long as between two questions
   CHECK(world.asked.size() == 2);
 }
 
-TEST_CASE("web site: a client that does not read holds up no other") {
+TEST_CASE("web site: a client that does not read delays no other") {
   SeenSite world;
   Viewer stopped{world.send(world.request("/api/events"))};
   Viewer reader{world.send(world.request("/api/events"))};
@@ -241,7 +241,7 @@ TEST_CASE("web site: a client that does not read holds up no other") {
   }
 }
 
-TEST_CASE("web site: what is asked may be answered when the site is gone") {
+TEST_CASE("web site: the job may answer after the site is gone") {
   SeenSite world;
   world.answer.reset();
   tcp::socket status = world.send(world.request("/api/status"));
@@ -254,7 +254,7 @@ TEST_CASE("web site: what is asked may be answered when the site is gone") {
   world.io.poll();
 }
 
-TEST_CASE("web site: a port that is taken is named") {
+TEST_CASE("web site: the error names a taken port") {
   SeenSite world;
   Site other(world.io.get_executor(), [](const Question&, const Respond&) {}, "gpu-01");
   const auto opened = other.open({"127.0.0.1", world.port});

@@ -56,7 +56,7 @@ class Sleeper {
   pid_t pid;
 };
 
-/// As PyTorch's FileTimerClient writes it.
+/// A request as PyTorch's FileTimerClient writes it.
 std::string request(pid_t pid, const std::string& scope, const std::string& end, int signal) {
   return R"({"version": 1, "pid": )" + std::to_string(pid) + R"(, "scope_id": ")" + scope +
          R"(", "expiration_time": )" + end + R"(, "signal": )" + std::to_string(signal) + "}\n";
@@ -73,7 +73,7 @@ void send(const std::string& path, const std::string& text) {
 template <class Condition>
 void run_until(boost::asio::io_context& io, Condition condition) {
   const auto deadline = std::chrono::steady_clock::now() + 30s;
-  while (!condition()) {  // that a process has ended causes no event here
+  while (!condition()) {  // the end of a process causes no event here
     REQUIRE(std::chrono::steady_clock::now() < deadline);
     io.run_one_for(10ms);
     io.restart();
@@ -116,7 +116,7 @@ TEST_CASE("a request is a line of JSON with all its fields") {
   }
 }
 
-TEST_CASE("the first timer of a process with a signal counts, and then none of it runs any more") {
+TEST_CASE("a process's first timer with a signal counts, and ends its others") {
   TimerTable table;
   const auto at = [](int second) { return Time(std::chrono::seconds(second)); };
   table.add({7, "late", at(30), 9});
@@ -134,7 +134,7 @@ TEST_CASE("the first timer of a process with a signal counts, and then none of i
   CHECK_FALSE(table.next().has_value());
 }
 
-TEST_CASE("a process can add so many timers and no more") {
+TEST_CASE("the number of timers is limited") {
   TimerTable table;
   for (int i = 0; i < 20'000; ++i) table.add({7, std::to_string(i), Time(1s), 9});
   table.add({8, "one too many", Time(1s), 9});
@@ -143,7 +143,7 @@ TEST_CASE("a process can add so many timers and no more") {
   CHECK(expired.front().pid == 7);
 }
 
-TEST_CASE("a worker whose timer ends gets its signal, and one that released its timer none") {
+TEST_CASE("a worker whose timer ends gets its signal; a worker that released its timer gets none") {
   const Folder folder;
   boost::asio::io_context io;
   FileTimers timers(io.get_executor());
@@ -185,7 +185,7 @@ TEST_CASE("only workers and their children are signalled") {
   CHECK(ended.ended_by() == 0);
 }
 
-TEST_CASE("lines that are cut, or no requests, or too long, do not hurt the next") {
+TEST_CASE("cut, invalid or too long lines do not hurt the next one") {
   const Folder folder;
   boost::asio::io_context io;
   FileTimers timers(io.get_executor());
@@ -200,7 +200,7 @@ TEST_CASE("lines that are cut, or no requests, or too long, do not hurt the next
   CHECK(worker.ended_by() == SIGKILL);
 }
 
-TEST_CASE("the pipe is where the user wants it, for this user alone, and is removed") {
+TEST_CASE("the pipe is where the user wants it, only for this user, and is removed") {
   const Folder folder;
   const std::string path = folder.path + "/mine";
   const std::vector<std::string> environment = {kEnabled.front(),
@@ -225,7 +225,7 @@ TEST_CASE("the pipe is where the user wants it, for this user alone, and is remo
   CHECK(std::filesystem::is_empty(folder.path));
 }
 
-TEST_CASE("what is no pipe is never removed") {
+TEST_CASE("a file that is no pipe is never removed") {
   const Folder folder;
   const std::string path = folder.path + "/data";
   close(open(path.c_str(), O_CREAT | O_WRONLY, 0600));

@@ -80,7 +80,7 @@ TEST_CASE("a worker finds its place in the job as torchrun's workers do") {
                 "TORCHELASTIC_ERROR_FILE=/logs/e.json"});
 }
 
-TEST_CASE("a worker has a rank among those of its role, where nodes have different ones") {
+TEST_CASE("if nodes have different roles, a worker has a rank among the workers of its role") {
   agent::JobSpec job = two_workers();
   job.role = "reader";
   rendezvous::Layout layout = second_node();
@@ -134,7 +134,7 @@ TEST_CASE("workers get a variable when rank 0 has to serve the store") {
   CHECK(value(all_of(env, 0), "TORCHELASTIC_USE_AGENT_STORE") == "False");
 }
 
-TEST_CASE("workers behind a tunnel get the address of the master, too, and no inherited one") {
+TEST_CASE("workers behind a tunnel also get the master's address, never an inherited one") {
   agent::JobSpec job = two_workers();
   const Strings inherited = {"DDPRUN_MASTER_ADDR=outer", "DDPRUN_MASTER_PORT=1"};
   const agent::WorkerEnv direct(job, inherited, second_node(), kStore);
