@@ -36,7 +36,7 @@ using Cpus = std::vector<std::vector<int>>;
 
 }  // namespace
 
-TEST_CASE("without its flags the machine's topology is not read") {
+TEST_CASE("without a flag for bindings, ddprun does not read the machine's topology") {
   const agent::JobSpec plain = job({"train"});
   CHECK_FALSE(plain.numa_binding);
   CHECK(plain.bindings.empty());
@@ -53,7 +53,7 @@ TEST_CASE("each worker is bound next to its GPU") {
         Cpus{{0, 1, 2, 3}});
 }
 
-TEST_CASE("a binding may be written with a dash, an underscore, or in the environment") {
+TEST_CASE("a binding can be spelled with a dash or an underscore, or come from the environment") {
   CHECK(job({"--numa_binding", "core-complex", "train"}, two_nodes()).numa_binding ==
         NumaBinding::core_complex);
   CHECK(job({"--numa-binding", "core_complex", "train"}, two_nodes()).numa_binding ==
@@ -64,7 +64,7 @@ TEST_CASE("a binding may be written with a dash, an underscore, or in the enviro
         "--numa_binding expects node, socket, exclusive or core-complex, not 'sockets'");
 }
 
-TEST_CASE("an impossible binding is refused with its flag") {
+TEST_CASE("an impossible binding is refused with the flag's name") {
   CHECK(refusal({"--numa_binding", "exclusive", "--nproc_per_node", "5", "train"}, two_nodes()) ==
         "--numa_binding exclusive: needs a core for each worker, but 3 workers have 2 cores "
         "on NUMA node 1");
@@ -87,7 +87,7 @@ TEST_CASE("a dry run prints where each worker would run") {
   CHECK(inherited.find("\nrank 0 on CPUs 0-3 (inherited)\n") != std::string::npos);
 }
 
-TEST_CASE("one GPU is mapped to each virtual local rank, whatever it is called") {
+TEST_CASE("each virtual local rank gets one GPU, named in any way") {
   const std::string text =
       printed({"--dry_run", "--virtual_local_rank", "--nproc_per_node", "2", "train"},
               host({"CUDA_VISIBLE_DEVICES=MIG-7/1/0,GPU-c,03"}));
@@ -99,7 +99,7 @@ TEST_CASE("one GPU is mapped to each virtual local rank, whatever it is called")
   CHECK(job({"train"}, host({"PET_VIRTUAL_LOCAL_RANK=1"})).virtual_local_rank);
 }
 
-TEST_CASE("more virtual local ranks than GPUs are refused, and so is a second way to divide them") {
+TEST_CASE("virtual local ranks need a GPU each, and exclude --gpu_bind isolate") {
   CHECK(refusal({"--nproc_per_node", "3", "--virtual_local_rank", "train"},
                 host({"CUDA_VISIBLE_DEVICES=GPU-a,GPU-b"})) ==
         "--virtual_local_rank needs at least one GPU per worker: 3 workers, 2 GPUs on this host "

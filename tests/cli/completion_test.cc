@@ -26,7 +26,7 @@ cli::CompletedCommand command_of(const std::string& name) {
   return {};
 }
 
-/// nullptr: it has none.
+/// nullptr if the command has no such option.
 const cli::CompletedOption* option_in(const cli::CompletedCommand& command,
                                       const std::string& name) {
   const auto found = std::ranges::find_if(command.options, [&](const cli::CompletedOption& option) {
@@ -37,7 +37,7 @@ const cli::CompletedOption* option_in(const cli::CompletedCommand& command,
 
 }  // namespace
 
-TEST_CASE("each command completes the flags that it accepts, by all their names") {
+TEST_CASE("each command completes all names of the flags that it accepts") {
   const cli::CompletedCommand own = command_of(""), serve = command_of("serve"),
                               doctor = command_of("doctor"), manifest = command_of("manifest");
   for (const cli::Flag& flag : cli::flags()) {
@@ -61,7 +61,7 @@ TEST_CASE("each command completes the flags that it accepts, by all their names"
   CHECK(option_in(command_of("logs"), "-f") != nullptr);
 }
 
-TEST_CASE("a script asks the ddprun that is on the command line") {
+TEST_CASE("each shell's script asks the ddprun that is on the command line") {
   const char* shell = GENERATE("bash", "zsh", "fish");
   const std::string script = printed({"--print_completion", shell});
   INFO(shell);
@@ -70,7 +70,7 @@ TEST_CASE("a script asks the ddprun that is on the command line") {
   CHECK(script == printed({"--print-completion", shell, "train"}));
 }
 
-TEST_CASE("what a script asks is answered in lines: what the shell adds, before, typed, words") {
+TEST_CASE("ddprun answers in lines: what the shell adds, the text before, the typed text, words") {
   const auto answer = [](const char* line) { return printed({"__complete", line}); };
 
   CHECK(answer("ddprun --gpu_bind=i") ==
@@ -82,7 +82,7 @@ TEST_CASE("what a script asks is answered in lines: what the shell adds, before,
   CHECK(answer("ddprun") == answer("ddprun "));
 }
 
-TEST_CASE("a word is completed by what stands before it") {
+TEST_CASE("the words before it decide how a word is completed") {
   using Shell = cli::Completion::Shell;
   const auto shell = [](const std::vector<std::string>& words) {
     return cli::complete(words).shell;
@@ -105,7 +105,7 @@ TEST_CASE("a word is completed by what stands before it") {
   CHECK(cli::complete({"--standalone", "serve", "--m"}).words.empty());
 }
 
-TEST_CASE("a line is read as a shell reads it") {
+TEST_CASE("ddprun splits a line into words as a shell does") {
   using Texts = std::vector<std::string>;
 
   CHECK(cli::words_of("ddprun ") == Texts{"ddprun", ""});
@@ -116,7 +116,7 @@ TEST_CASE("a line is read as a shell reads it") {
   CHECK(cli::words_of("") == Texts{""});
 }
 
-TEST_CASE("a flag completes the values that are words, or files") {
+TEST_CASE("a flag completes its values if they are words or files") {
   const cli::CompletedCommand own = command_of("");
   const auto words = [&](const std::string& name) { return option_in(own, name)->words; };
 
@@ -130,7 +130,7 @@ TEST_CASE("a flag completes the values that are words, or files") {
   CHECK(option_in(own, "--standalone")->value == Value::none);
 }
 
-TEST_CASE("each value that is completed is one that the flag accepts") {
+TEST_CASE("a flag accepts each value that it completes") {
   const cli::CompletedCommand doctor = command_of("doctor");
   for (const cli::Flag& flag : cli::flags()) {
     const cli::CompletedOption* option = option_in(doctor, "--" + std::string(flag.name));
@@ -143,13 +143,13 @@ TEST_CASE("each value that is completed is one that the flag accepts") {
   }
 }
 
-TEST_CASE("completions are for the shells that there are scripts for") {
+TEST_CASE("--print_completion refuses a shell without a script") {
   CHECK(refusal({"--print_completion", "tcsh"}) ==
         "--print_completion expects bash, zsh or fish, not 'tcsh'");
   CHECK(contains(refusal({"serve", "--print_completion", "bash"}), "is not for ddprun serve"));
 }
 
-TEST_CASE("the text of a menu is the first sentence") {
+TEST_CASE("a menu shows the first sentence of a text") {
   CHECK(cli::first_sentence("One. Two.") == "One");
   CHECK(cli::first_sentence("Ends in .py.") == "Ends in .py");
   CHECK(cli::first_sentence("None") == "None");

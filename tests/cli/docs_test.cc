@@ -46,8 +46,8 @@ bool is_placeholder(const std::string& word) {
          word.find("\xe2\x94") != word.npos;
 }
 
-/// The arguments of each ddprun in the indented blocks of a page, but for those that the page shows
-/// refused.
+/// The arguments of each ddprun command in the indented blocks of a page. Commands that the page
+/// shows as refused are left out.
 std::vector<std::vector<std::string>> commands_in(const fs::path& page) {
   std::vector<std::vector<std::string>> commands;
   std::ifstream file(page);
@@ -60,7 +60,7 @@ std::vector<std::vector<std::string>> commands_in(const fs::path& page) {
     if (!line.starts_with("    ")) continue;
     std::vector<std::string> words = shell_words(line);
     const auto begins = [](const std::string& word) {
-      return word != "$" && word.find('=') == word.npos;  // nor a variable
+      return word != "$" && word.find('=') == word.npos;  // no prompt, no variable
     };
     const auto program = std::find_if(words.begin(), words.end(), begins);
     if (program == words.end() || *program != "ddprun") continue;
@@ -72,7 +72,7 @@ std::vector<std::vector<std::string>> commands_in(const fs::path& page) {
 
 }  // namespace
 
-TEST_CASE("each command of ddprun in the docs is accepted") {
+TEST_CASE("ddprun accepts each of its commands in the docs") {
   cli::Host on = host();
   on.read_file = [](const std::string&) { return std::optional<std::string>("a\nb\n"); };
   on.read_secret = [](const std::string&) -> Result<Secret> {

@@ -26,7 +26,7 @@ Environment with(Environment environment, const Environment& more) {
   return environment;
 }
 
-TEST_CASE("in a step of Slurm a program alone is a whole command line") {
+TEST_CASE("in a step of Slurm, ddprun needs no flags") {
   const agent::JobSpec spec = job({"train"}, host(kStep));
   CHECK(spec.min_nodes == 2);
   CHECK(spec.max_nodes == 2);
@@ -40,7 +40,7 @@ TEST_CASE("in a step of Slurm a program alone is a whole command line") {
   CHECK(spec.stop_grace == 25s);
 }
 
-TEST_CASE("each flag and each variable of a flag overrides what the engine says") {
+TEST_CASE("each flag and each flag's variable overrides the engine's value") {
   const agent::JobSpec spec =
       job({"--nproc_per_node", "3", "--rdzv_id", "mine", "--shutdown_timeout", "7", "--nnodes",
            "1:2", "train"},
@@ -55,7 +55,7 @@ TEST_CASE("each flag and each variable of a flag overrides what the engine says"
   CHECK_FALSE(spec.is_host);
 }
 
-TEST_CASE("a flag overrides its own value alone") {
+TEST_CASE("a flag overrides only its own value") {
   const agent::JobSpec all = job({"train"}, host(kStep));
   struct Row {
     const char* flag;
@@ -83,7 +83,7 @@ TEST_CASE("a flag overrides its own value alone") {
   }
 }
 
-TEST_CASE("the rendezvous has further ports, unless the user gives one, or its host") {
+TEST_CASE("the rendezvous has further ports unless the user gives its port or host") {
   const agent::JobSpec spec = job({"train"}, host(kStep));
   CHECK(spec.more_ports.size() == 3);
   CHECK(job({"train"}, host(with(kStep, {"SLURMD_NODENAME=gpu-06"}))).more_ports ==
@@ -94,7 +94,7 @@ TEST_CASE("the rendezvous has further ports, unless the user gives one, or its h
   }
 }
 
-TEST_CASE("an engine that says nothing of GPUs leaves a node a worker for each, or one") {
+TEST_CASE("if the engine does not count GPUs, a node has a worker for each GPU, or one worker") {
   const Environment pbs = {"PBS_JOBID=7", "PBS_NODEFILE=/nodes", "PBS_TASKNUM=2"};
   const auto on = [&pbs](std::vector<std::string> gpus) {
     cli::Host node = host(pbs, std::move(gpus));
@@ -108,7 +108,7 @@ TEST_CASE("an engine that says nothing of GPUs leaves a node a worker for each, 
                         "pbs job 7: --nproc_per_node gpu-or-1 (the GPUs that this node has)"));
 }
 
-TEST_CASE("a job of another number of nodes than the engine's is another job") {
+TEST_CASE("a job of one node ignores the nodes and the id of the engine's job") {
   for (const char* flag : {"--standalone", "--nnodes=1"}) {
     const agent::JobSpec spec = job({flag, "train"}, host(kStep));
     INFO(flag);
@@ -119,7 +119,7 @@ TEST_CASE("a job of another number of nodes than the engine's is another job") {
   }
 }
 
-TEST_CASE("the value none of --engine ignores the engine, and another name has to fit") {
+TEST_CASE("--engine none ignores the engine, and an engine that is named has to be the job's") {
   const agent::JobSpec spec = job({"--engine", "none", "train"}, host(kStep));
   CHECK(spec.max_nodes == 1);
   CHECK(spec.local_size == 1);
@@ -131,7 +131,7 @@ TEST_CASE("the value none of --engine ignores the engine, and another name has t
         "--engine expects auto, none, slurm, kubernetes, pbs, sge, lsf or flux, not 'mesos'");
 }
 
-TEST_CASE("in a batch script of several nodes ddprun says how to start it on all") {
+TEST_CASE("in a batch script of several nodes, ddprun says how to start it on every node") {
   const Environment batch = {"SLURM_JOB_ID=4711", "SLURM_JOB_NODELIST=gpu-[06-07]",
                              "SLURM_JOB_NUM_NODES=2"};
   CHECK(refusal({"train"}, host(batch)) ==
@@ -141,19 +141,19 @@ TEST_CASE("in a batch script of several nodes ddprun says how to start it on all
   CHECK(job({"train"}, host({"SLURM_JOB_ID=4711", "SLURM_JOB_NODELIST=gpu-07"})).max_nodes == 1);
 }
 
-TEST_CASE("in the script of a job of several components only what needs none of them starts") {
+TEST_CASE("in a job of several components, ddprun starts no agents on other nodes") {
   cli::Host script = host({"SLURM_JOB_ID=4711", "SLURM_JOB_NODELIST=gpu-07", "SLURM_HET_SIZE=2"});
   for (const Words& words : {Words{"train"}, {"--nnodes", "2", "train"}}) {
     CHECK(refusal(words, script).starts_with("SLURM_HET_SIZE=2, and ddprun starts no agents on "));
   }
   CHECK(job({"--standalone", "train"}, script).max_nodes == 1);
-  script.environment = {"SLURM_JOB_ID=4711", "SLURM_HET_SIZE=2"};  // of salloc's shell
+  script.environment = {"SLURM_JOB_ID=4711", "SLURM_HET_SIZE=2"};  // as in salloc's shell
   CHECK(job({"--nnodes", "1", "train"}, script).max_nodes == 1);
   const Words by_hand = {"--nnodes", "2", "--rdzv_endpoint", "gpu-07", "train"};
   CHECK(job(by_hand, script).master_addr == "gpu-07");
 }
 
-TEST_CASE("an engine that does not say how many nodes there are makes no job of one") {
+TEST_CASE("if the engine does not say how many nodes the job has, ddprun asks for --nnodes") {
   cli::Host pod = host({"KUBERNETES_SERVICE_HOST=10.0.0.1", "JOB_COMPLETION_INDEX=1"});
   pod.name = "train-1";
   pod.read_file = [](const std::string&) { return "10.1.2.3 train-1.svc train-1\n"; };
@@ -177,7 +177,7 @@ cli::Host with_munge(cli::Host on) {
   return on;
 }
 
-TEST_CASE("several nodes in a job of Slurm have a secret of their own where munge seals it") {
+TEST_CASE("in a job of Slurm with munge, several nodes have a secret that ddprun made") {
   const agent::JobSpec spec = job({"train"}, with_munge(host(kStep)));
   CHECK(spec.security);
   CHECK(spec.sealed_secret == "sealed 32 of slurm-4711.0");
@@ -186,7 +186,7 @@ TEST_CASE("several nodes in a job of Slurm have a secret of their own where mung
   CHECK(spec.security->key().bytes.view() != other.security->key().bytes.view());
   CHECK(job({"--store", "tunnel", "train"}, with_munge(host(kStep))).security);
 
-  // One that `ddprun` starts in a batch script is a step of one node, and of several with --nnodes.
+  // In a batch script, `ddprun` starts each agent as a step of one node, with the job's --nnodes.
   const Environment task = {"SLURM_JOB_ID=4711", "SLURM_STEP_ID=0", "SLURM_STEP_NODELIST=gpu-07",
                             "SLURM_STEP_NUM_NODES=1", "SLURM_STEP_TASKS_PER_NODE=1"};
   const Words agent = {"--nnodes", "2:2", "--rdzv_endpoint", "gpu-06:29500", "train"};
@@ -195,7 +195,7 @@ TEST_CASE("several nodes in a job of Slurm have a secret of their own where mung
             .security);
 }
 
-TEST_CASE("without munge, without Slurm and on one node there is no such secret") {
+TEST_CASE("without munge, without Slurm or on one node, ddprun makes no secret") {
   const agent::JobSpec without = job({"train"}, host(kStep));
   CHECK_FALSE(without.security);
   CHECK(without.sealed_secret.empty());
@@ -210,7 +210,7 @@ TEST_CASE("without munge, without Slurm and on one node there is no such secret"
   CHECK_FALSE(job({"--nnodes", "2", "--rdzv_endpoint", "x", "train"}, with_munge(host())).security);
 }
 
-TEST_CASE("a secret that the user gives goes before that of munge") {
+TEST_CASE("the user's secret replaces the one that munge would seal") {
   cli::Host on = with_munge(host(kStep));
   on.secret = std::make_shared<Secret>(std::string(64, 'a'));
   const agent::JobSpec spec = job({"train"}, on);
@@ -220,7 +220,7 @@ TEST_CASE("a secret that the user gives goes before that of munge") {
       spec.origins, [](const std::string& line) { return tests::contains(line, "munge"); }));
 }
 
-TEST_CASE("a dry run says where each value is from") {
+TEST_CASE("a dry run names the engine's source of each value") {
   CHECK(tests::contains(printed({"--dry_run", "--node_rank", "1", "train"}, host(kStep)),
                         "slurm job 4711.0: --nproc_per_node 8 (SLURM_GPUS_ON_NODE), "
                         "--shutdown_timeout 25 (less than its own), --nnodes 2 "
@@ -228,7 +228,7 @@ TEST_CASE("a dry run says where each value is from") {
                         "--master_port "));
 }
 
-TEST_CASE("in a job of Slurm the workers are to get SIGUSR2 90 s before its time limit") {
+TEST_CASE("by default, workers get SIGUSR2 90 s before the time limit of a job of Slurm") {
   const agent::Deadline deadline =
       job({"train"}, host(with(kStep, {"SLURM_JOB_END_TIME=1795394319"}))).deadline.value();
   CHECK(deadline.signal == SIGUSR2);
@@ -249,14 +249,14 @@ TEST_CASE("in a job of Slurm the workers are to get SIGUSR2 90 s before its time
   CHECK_FALSE(job({"train"}).deadline);
 }
 
-TEST_CASE("the value of --deadline_signal is one signal that can be caught, and a time") {
+TEST_CASE("--deadline_signal takes one signal that can be caught and a time, and nothing else") {
   for (const char* value : {"USR2@", "USR2@soon", "USR1,USR2", "@90s", "USR3", "KILL@5s", "90s"}) {
     INFO(value);
     CHECK(tests::contains(refusal({"--deadline_signal", value, "train"}), "--deadline_signal "));
   }
 }
 
-TEST_CASE("a job of Slurm is requeued by its node of rank 0, and no other job is") {
+TEST_CASE("the node of rank 0 requeues a job of Slurm, and other jobs cannot be requeued") {
   const Environment first = with(kStep, {"SLURMD_NODENAME=gpu-06", "SLURM_RESTART_COUNT=2"});
   const RequeueSpec requeue = job({"--requeue", "3", "train"}, host(first)).requeue.value();
   CHECK(requeue.name == "slurm job 4711");
@@ -275,7 +275,7 @@ TEST_CASE("a job of Slurm is requeued by its node of rank 0, and no other job is
   CHECK(tests::contains(refusal({"--requeue", "0", "train"}), "--requeue expects"));
 }
 
-TEST_CASE("what an engine cannot mean is refused") {
+TEST_CASE("a host that is not in the engine's list of nodes is refused") {
   cli::Host elsewhere = host(kStep);
   elsewhere.name = "login";
   CHECK(tests::contains(refusal({"train"}, elsewhere), "this host, login, is not one of the 2"));

@@ -35,7 +35,7 @@ TEST_CASE("the command line also overrides a variable of the opposite flag") {
   CHECK_FALSE(job({"--no_prefix", "train"}, host({"DDPRUN_PREFIX=p "})).prefix);
 }
 
-TEST_CASE("a switch's variable is a number, and any but 0 means on, as under torchrun") {
+TEST_CASE("a switch's variable is a number, and any number but 0 means on, as under torchrun") {
   CHECK(job({"train"}, host({"PET_STANDALONE=2", "PET_RDZV_ENDPOINT=a:1"})).master_port == 0);
   CHECK(job({"train"}, host({"PET_STANDALONE=-1", "PET_RDZV_ENDPOINT=a:1"})).master_port == 0);
   CHECK(job({"train"}, host({"PET_STANDALONE=00", "PET_RDZV_ENDPOINT=a:1"})).master_port == 1);
@@ -80,7 +80,7 @@ TEST_CASE("torchrun's template is the default prefix") {
             .starts_with("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE: prefix '${rnak}': unknown macro"));
 }
 
-TEST_CASE("torchrun's flags and variables for log files") {
+TEST_CASE("ddprun knows torchrun's flags and variables for log files") {
   const auto logs = [](const Words& words, const cli::Host& on = host()) {
     return job(words, on).logs;
   };

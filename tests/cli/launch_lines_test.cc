@@ -54,7 +54,7 @@ std::string started_by(const std::string& line, const cli::Host& on = host()) {
 
 }  // namespace
 
-TEST_CASE("a launch line for one node does what it did") {
+TEST_CASE("a launch line for one node does the same as under torchrun") {
   const auto [line, started] = GENERATE(table<std::string, std::string>({
       {"torchrun train.py", "1x1 at 127.0.0.1:0: /bin/python3 -u train.py"},
       {"torchrun --standalone --nnodes=1 --nproc-per-node=4 train.py --arg1 1",
@@ -101,7 +101,7 @@ TEST_CASE("a launch line for one node does what it did") {
   CHECK(started_by(line) == started);
 }
 
-TEST_CASE("a launch line for several nodes does what it did") {
+TEST_CASE("a launch line for several nodes does the same as under torchrun") {
   const auto [line, started] = GENERATE(table<std::string, std::string>({
       {"torchrun --nnodes=4 --nproc-per-node=8 --max-restarts=3 --rdzv-id=job7 --rdzv-backend=c10d "
        "--rdzv-endpoint=node1.example.com train.py",
@@ -160,7 +160,7 @@ TEST_CASE("a node's rank is ignored with c10d: scripts give one rank to all node
             .node_rank == 0);
 }
 
-TEST_CASE("two dashes after a Python program are removed, as under torchrun, and only once") {
+TEST_CASE("two dashes right after a Python program are removed once, as under torchrun") {
   const auto [line, command] = GENERATE(table<std::string, std::string>({
       {"torchrun train.py -- --log x", "/bin/python3 -u train.py --log x"},
       {"torchrun -m pkg.train -- --log x", "/bin/python3 -u -m pkg.train --log x"},
@@ -196,7 +196,7 @@ TEST_CASE("the macro of the local rank is replaced in each worker's arguments") 
   CHECK(started_by(line) == "1x12 at 127.0.0.1:0: " + command);
 }
 
-TEST_CASE("a program's own flags that resemble ddprun's are its own") {
+TEST_CASE("a program gets its own flags, even if they resemble ddprun's") {
   const std::string own =
       "--log x --r=16 -r 3 -t3 --mo --signal 9 --nproc_per_node 4 --nnode 2 --standalone -m y "
       "--help";
@@ -207,7 +207,7 @@ TEST_CASE("a program's own flags that resemble ddprun's are its own") {
         "1x1 at 127.0.0.1:0: /bin/python3 -u -m train " + own);
 }
 
-TEST_CASE("a mistyped flag is refused with what was probably meant") {
+TEST_CASE("a mistyped flag is refused with the flag that was probably meant") {
   const auto [line, sentence] = GENERATE(table<std::string, std::string>({
       {"torchrun --master_adderss a train.py",
        "unknown flag --master_adderss; did you mean --master_addr?"},
@@ -234,7 +234,7 @@ TEST_CASE("a mistyped flag is refused with what was probably meant") {
   CHECK(refusal(Line(line).words()) == sentence);
 }
 
-TEST_CASE("a launch line whose variable was empty is refused by the flag's name") {
+TEST_CASE("a launch line with an empty or wrong value is refused with the flag's name") {
   const auto [line, sentence] = GENERATE(table<std::string, std::string>({
       {"torchrun --nproc_per_node= train.py",
        "--nproc_per_node expects a number of workers (1 to 65536), auto, gpu, cpu or gpu-or-1, not "
@@ -271,7 +271,7 @@ TEST_CASE("torchrun's template for prefixes means --prefix, which overrides it")
   CHECK(prefix({"--prefix", "a "}, on) == "a ");
 }
 
-TEST_CASE("the letters of torchrun's log flags may have their value in the same word or the next") {
+TEST_CASE("torchrun's log flags have letters, with the value in the same word or the next") {
   const std::string spelling = GENERATE("-r3 -t0:1,7:3", "-r 3 -t 0:1,7:3", "-r=3 -t=0:1,7:3",
                                         "--redirects 3 --tee=0:1,7:3", "--redirect=3 -t 0:1,7:3");
   INFO(spelling);

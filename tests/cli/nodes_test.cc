@@ -11,7 +11,7 @@
 using namespace ddprun;
 using namespace std::chrono_literals;
 
-TEST_CASE("a static job of two nodes with torchrun's flags") {
+TEST_CASE("torchrun's flags describe a static job of two nodes") {
   const agent::JobSpec spec = job({"--nnodes", "2", "--node_rank", "1", "--master_addr", "10.0.0.1",
                                    "--master_port", "29600", "train"});
 
@@ -23,7 +23,7 @@ TEST_CASE("a static job of two nodes with torchrun's flags") {
   CHECK_FALSE(spec.is_host);
 }
 
-TEST_CASE("an elastic job with torchrun's flags") {
+TEST_CASE("torchrun's flags describe an elastic job") {
   const agent::JobSpec spec = job({"--nnodes", "2:4", "--rdzv_backend", "c10d", "--rdzv_endpoint",
                                    "node0:29600", "--rdzv_id", "job42", "--rdzv_conf",
                                    "is_host=1,join_timeout=60", "--max_restarts", "3/1h", "train"});
@@ -40,7 +40,7 @@ TEST_CASE("an elastic job with torchrun's flags") {
   CHECK(spec.restart_window == 1h);
 }
 
-TEST_CASE("the flags of times and addresses reach the job") {
+TEST_CASE("the flags for times and addresses reach the job") {
   const agent::JobSpec spec =
       job({"--join_timeout", "2min", "--last_call_timeout", "500ms", "--heartbeat_interval", "1",
            "--lease", "3s", "--restart_backoff", "5", "--min_uptime", "1m", "--local_addr",
@@ -55,7 +55,7 @@ TEST_CASE("the flags of times and addresses reach the job") {
   CHECK(spec.local_addr == "fe80::1%eth0");
 }
 
-TEST_CASE("the port is 29500 for several nodes or an endpoint, and a free one for one node") {
+TEST_CASE("the port is 29500 for several nodes or an endpoint, else a free port") {
   CHECK(job({"--nnodes", "2", "--master_addr", "a", "train"}).master_port == 29500);
   CHECK(job({"--nnodes", "1:2", "--rdzv_endpoint", "a", "train"}).master_port == 29500);
   CHECK(job({"--rdzv_endpoint", "a", "train"}).master_port == 29500);
@@ -64,7 +64,7 @@ TEST_CASE("the port is 29500 for several nodes or an endpoint, and a free one fo
   CHECK(job({"train"}).master_port == 0);
 }
 
-TEST_CASE("the other spelling, --master_address, means --master_addr") {
+TEST_CASE("--master_address means --master_addr") {
   CHECK(job({"--master_address", "a", "train"}).master_addr == "a");
   CHECK(job({"--master-address=a", "train"}).master_addr == "a");
   CHECK(job({"--master_address", "a", "--master_addr", "b", "train"}).master_addr == "b");
@@ -85,7 +85,7 @@ TEST_CASE("the endpoint overrides the master's address and port, in either order
   CHECK(before.master_port == 2);
 }
 
-TEST_CASE("an endpoint without a port has --master_port, if given") {
+TEST_CASE("--master_port is the port of an endpoint without one") {
   CHECK(job({"--rdzv_endpoint", "b", "--master_port", "1", "train"}).master_port == 1);
 }
 
@@ -109,14 +109,14 @@ TEST_CASE("a specific flag overrides --rdzv_conf, and both override the environm
   CHECK(job({"train"}, on).last_call == 1s);
 }
 
-TEST_CASE("restarts are limited in total, or within a time") {
+TEST_CASE("--max_restarts limits restarts in total, or within a time") {
   CHECK(job({"--max_restarts", "0", "train"}).restart_window == 0ms);
   CHECK(job({"--max_restarts", "3/90s", "train"}).restart_window == 90s);
   CHECK(job({"--max_restarts", "2", "train"}, host({"PET_MAX_RESTARTS=3/1h"})).restart_window ==
         0ms);
 }
 
-TEST_CASE("etcd elects the master where it is asked to") {
+TEST_CASE("with --rdzv_backend etcd, the endpoint names etcd's servers and no node has a rank") {
   const auto spec = job({"--rdzv_backend", "etcd", "--rdzv_endpoint", "e1,[fd00::1]:99",
                          "--rdzv_id", "x", "--nnodes", "2:3", "--node_rank", "1", "train"});
   REQUIRE(spec.etcd);
@@ -131,7 +131,7 @@ TEST_CASE("etcd elects the master where it is asked to") {
   CHECK(user.etcd->password == "a:b");
 }
 
-TEST_CASE("what etcd cannot do is refused, with what to do") {
+TEST_CASE("flags that do not fit etcd are refused with what to give instead") {
   const auto with = [](std::vector<const char*> words) {
     words.insert(words.begin(), {"--rdzv_backend", "etcd"});
     words.push_back("train");
@@ -148,7 +148,7 @@ TEST_CASE("what etcd cannot do is refused, with what to do") {
         "static or c10d, which need no server");
 }
 
-TEST_CASE("an error in --rdzv_conf follows its name, or its variable's") {
+TEST_CASE("an error in --rdzv_conf begins with the name of the flag or of its variable") {
   CHECK(refusal({"--rdzv_conf", "join_timeuot=1", "train"}) ==
         "--rdzv_conf has no key 'join_timeuot'; did you mean join_timeout?");
   CHECK(refusal({"train"}, host({"PET_RDZV_CONF=is_host=2"})) ==
@@ -171,7 +171,7 @@ TEST_CASE("several nodes need an endpoint that all of them can know") {
         "address)");
 }
 
-TEST_CASE("a node rank out of range is refused with the range") {
+TEST_CASE("a node rank that is out of range is refused with the range") {
   CHECK(refusal({"--node_rank", "2", "train"}) ==
         "--node_rank 2 is not one of this job's nodes: --nnodes 1 allows only 0");
   CHECK(refusal({"--nnodes", "2", "--node_rank", "2", "--master_addr", "a", "train"}) ==
@@ -186,7 +186,7 @@ TEST_CASE("standalone is one node") {
         "--standalone means one node: leave out --standalone or --nnodes 1:2");
 }
 
-TEST_CASE("standalone uses a free port of this host, whatever the other flags") {
+TEST_CASE("standalone uses a free port of this host, even if other flags name an address") {
   const agent::JobSpec spec = job({"--standalone", "--rdzv_endpoint", ":29500", "--rdzv_conf",
                                    "is_host=0", "--master_addr", "gpu-07", "train"});
 
@@ -291,7 +291,7 @@ TEST_CASE("a dry run of a node with a rank prints the ranks and their assumption
   CHECK(text.find('?') == std::string::npos);
 }
 
-TEST_CASE("a dry run of a node without a rank leaves open what depends on other nodes") {
+TEST_CASE("a dry run without a node rank prints ? for each value that depends on other nodes") {
   const std::string text = printed({"--nnodes", "2:4", "--rdzv_endpoint", "gpu-01",
                                     "--nproc_per_node", "2", "--dry_run", "train"});
 
@@ -305,7 +305,7 @@ TEST_CASE("a dry run of a node without a rank leaves open what depends on other 
   CHECK(text.find("\nrank ") == std::string::npos);
 }
 
-TEST_CASE("a tunnel to the store needs a secret, and several nodes") {
+TEST_CASE("a tunnel to the store needs a secret, and one node has no tunnel") {
   const std::string wanted =
       "--store tunnel encrypts with the job's secret, and there is none: give every node one "
       "(--secret_file, DDPRUN_SECRET)";
@@ -316,7 +316,7 @@ TEST_CASE("a tunnel to the store needs a secret, and several nodes") {
   CHECK(alone.find(" MASTER_ADDR=127.0.0.1 ") != std::string::npos);
 }
 
-TEST_CASE("a dry run leaves open the address of a store in rank 0") {
+TEST_CASE("a dry run prints ? for the address of a store in rank 0") {
   const std::string text = printed({"--nnodes", "2", "--node_rank", "0", "--rdzv_endpoint", "a",
                                     "--store", "worker", "--dry_run", "train"});
 
@@ -324,7 +324,7 @@ TEST_CASE("a dry run leaves open the address of a store in rank 0") {
   CHECK(text.find(" MASTER_ADDR=? MASTER_PORT=PORT ") != std::string::npos);
 }
 
-TEST_CASE("a missing program is reported to the other nodes, if there are any") {
+TEST_CASE("a node without the program joins a job of several nodes to report that") {
   cli::Host here = host();
   here.find_program = [](const std::string& name) -> Result<std::string> {
     return Error{Errc::not_found, "cannot run " + name + ": no such file"};

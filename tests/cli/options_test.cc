@@ -83,7 +83,7 @@ TEST_CASE("dashes and underscores mean the same, also mixed, with a space or an 
   CHECK(job({joined.c_str(), "train"}).local_size == 3);
 }
 
-TEST_CASE("the program's own flags are not read") {
+TEST_CASE("ddprun does not read the program's own flags") {
   const agent::JobSpec spec =
       job({"--max_restarts", "1", "train", "--max_restarts", "9", "--", "-x"});
 
@@ -96,7 +96,7 @@ TEST_CASE("two dashes end the options, and a program may begin with one") {
         std::vector<std::string>{"--help", "x"});
 }
 
-TEST_CASE("a flag given twice counts as it was given last") {
+TEST_CASE("the last value of a flag counts") {
   CHECK(job({"--max_restarts", "1", "--max-restarts=2", "train"}).max_restarts == 2);
   CHECK(job({"--nproc_per_node", "2", "--no_prefix", "--prefix", "p ", "train"}).prefix == "p ");
   CHECK_FALSE(job({"--nproc_per_node", "2", "--prefix", "p ", "--no_prefix", "train"}).prefix);
@@ -108,7 +108,7 @@ TEST_CASE("only the last value of a flag has to be valid") {
         "--max_restarts expects a number, 0 or more, or a number per time as in 3/1h, not 'many'");
 }
 
-TEST_CASE("a value is used unchanged, whatever it looks like") {
+TEST_CASE("a value is used unchanged, even if it looks like a flag or a list") {
   const std::string value = GENERATE("", "-", "-x", "--> ", "---", "a=b", "=", "[a,b]", "[[a]]",
                                      "{}", "'a'", "\"a b\"", "%%", "true", "/x:y");
   INFO(value);
@@ -124,7 +124,7 @@ TEST_CASE("after an equals sign a value may even be a flag or two dashes") {
   CHECK(job({"--prefix=--", "train"}).prefix == "--");
 }
 
-TEST_CASE("several workers have a prefix by default, and it can be empty or absent") {
+TEST_CASE("several workers have a prefix by default, which flags can empty or remove") {
   CHECK(job({"--nproc_per_node", "2", "train"}).prefix == "[${rank}] ");
   CHECK(job({"--nproc_per_node", "2", "--prefix=", "train"}).prefix == "");
   CHECK_FALSE(job({"--nproc_per_node", "2", "--no_prefix", "train"}).prefix);
@@ -135,7 +135,7 @@ TEST_CASE("an IPv6 address may stand in brackets") {
   CHECK(job({"--master_addr", "fd00::1", "train"}).master_addr == "fd00::1");
 }
 
-TEST_CASE("the page is nowhere, at 127.0.0.1, or where it is said in the same word") {
+TEST_CASE("--web serves the page at 127.0.0.1, or at the address in the same word") {
   CHECK_FALSE(job({"train"}).web);
   CHECK(job({"--web", "train"}).web->text() == "127.0.0.1:0");
   CHECK(job({"--web", "train"}).command == std::vector<std::string>{"train"});
@@ -149,7 +149,7 @@ TEST_CASE("the page is nowhere, at 127.0.0.1, or where it is said in the same wo
   }
 }
 
-TEST_CASE("terminals and colours are automatic unless somebody decides") {
+TEST_CASE("terminals are automatic by default, and flags decide on terminals and colours") {
   CHECK(job({"train"}).tty == agent::Tty::automatic);
   CHECK(job({"--tty", "always", "train"}).tty == agent::Tty::always);
   CHECK(job({"train"}, host({"DDPRUN_TTY=never"})).tty == agent::Tty::never);
@@ -174,7 +174,7 @@ TEST_CASE("workers can be counted by GPUs and CPUs") {
         "gpu-or-1");
 }
 
-TEST_CASE("an inherited list of devices is the node's GPUs, as far as this host has them") {
+TEST_CASE("--nproc_per_node gpu counts the GPUs of an inherited list that this host has") {
   const std::vector<std::string> eight = {"0", "1", "2", "3", "4", "5", "6", "7"};
   const cli::Host on = host({"CUDA_VISIBLE_DEVICES=GPU-a,MIG-b,7"}, eight);
   const agent::JobSpec spec = job({"--nproc_per_node", "gpu", "train"}, on);
@@ -187,7 +187,7 @@ TEST_CASE("an inherited list of devices is the node's GPUs, as far as this host 
   CHECK(job({"--nproc_per_node", "gpu", "train"}, other).warnings ==
         std::vector<std::string>{"CUDA_VISIBLE_DEVICES=0,1,7: this host has no GPU 7; CUDA sees 2 "
                                  "GPUs, so this node has 2 workers"});
-  // A number of workers is the user's, and so is the list.
+  // If the user gives the number of workers, ddprun does not check the list.
   CHECK(job({"--nproc_per_node", "3", "train"}, other).devices.size() == 3);
   CHECK(job({"--nproc_per_node", "3", "train"}, other).warnings.empty());
 }
@@ -228,7 +228,7 @@ TEST_CASE("the machine is searched thoroughly only when the number of GPUs matte
                                                         launcher::DeviceSearch::exact});
 }
 
-TEST_CASE("help names every flag with its variable, on lines that fit a terminal") {
+TEST_CASE("help names every flag and its variable in lines that fit a terminal") {
   const std::string help = printed({"--help"});
   std::string unwrapped = help;
   for (size_t at = 0; (at = unwrapped.find("\n      ", at)) != std::string::npos;) {
@@ -253,7 +253,7 @@ TEST_CASE("help names every flag with its variable, on lines that fit a terminal
   CHECK(longest <= 80);
 }
 
-TEST_CASE("-h is the help in short, on one screen of two columns") {
+TEST_CASE("-h prints a short help of two columns on one screen") {
   const std::string help = printed({"-h"});
   CHECK(help == printed({"help"}));
   CHECK(help.find("--nproc_per_node N|auto|gpu|cpu") != std::string::npos);
@@ -275,14 +275,14 @@ TEST_CASE("no two flags share a name or a variable") {
   }
 }
 
-TEST_CASE("help is printed before an invalid flag, and not after it") {
+TEST_CASE("help is printed unless an unknown or malformed flag comes first") {
   CHECK(printed({"--help", "--max_restarts"}) == printed({"--help"}));
   CHECK(printed({"--max_restarts", "many", "--help", "--version"}) == printed({"--help"}));
   CHECK(refusal({"--no_such_flag", "--help"}).starts_with("unknown flag --no_such_flag"));
   CHECK(refusal({"--standalone=1", "--help"}).starts_with("--standalone takes no value"));
 }
 
-TEST_CASE("version and help are printed whatever follows and whatever the environment sets") {
+TEST_CASE("version and help are printed even if later flags or the environment are invalid") {
   const cli::Host on = host({"PET_MAX_RESTARTS=many"});
 
   CHECK(printed({"--version"}, on).starts_with("ddprun " DDPRUN_VERSION "\ncommit "));

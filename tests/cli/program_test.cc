@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A temporary directory, the current one while it lives.
+/// A temporary directory. It is the current one while the object lives.
 class TemporaryDirectory {
  public:
   TemporaryDirectory() {
@@ -64,7 +64,7 @@ void check_script_refused(const std::string& name, int code, const std::string& 
 
 }  // namespace
 
-TEST_CASE("a name with a slash is the path itself") {
+TEST_CASE("a name with a slash is a path") {
   TemporaryDirectory here;
   here.add("bin/train", true);
 
@@ -72,7 +72,7 @@ TEST_CASE("a name with a slash is the path itself") {
   CHECK(must(cli::find_program(here.path("bin/train"), "")) == here.path("bin/train"));
 }
 
-TEST_CASE("a name without a slash is the first executable file in PATH") {
+TEST_CASE("a name without a slash is the first executable file of that name in PATH") {
   TemporaryDirectory here;
   here.add("a/train", false);
   here.add("b/train", true);
@@ -129,7 +129,7 @@ TEST_CASE("a command that is not in PATH is searched in the current directory") 
   check_refused("ey", here.path("bin"), 127, "cannot run ey: not found in PATH");
 }
 
-TEST_CASE("a file of the current directory that is not executable is named with what permits it") {
+TEST_CASE("if a file here has the command's name, ddprun says how to make it executable") {
   TemporaryDirectory here;
   here.add("plain", false);
   here.add("app.pyz", false);
@@ -143,7 +143,7 @@ TEST_CASE("a file of the current directory that is not executable is named with 
                 "./app.pyz permits it; a Python program: ddprun python3 -u ./app.pyz)");
 }
 
-TEST_CASE("a mistyped command of ddprun is suggested before a program that is as close") {
+TEST_CASE("ddprun suggests its own command before a program whose name is as close") {
   TemporaryDirectory here;
   here.add("bin/statuz", true);
   here.add("bin/versionx", true);
@@ -159,7 +159,7 @@ TEST_CASE("a mistyped command of ddprun is suggested before a program that is as
   suggests("docter", "ddprun doctor");
 }
 
-TEST_CASE("a script with lines as on Windows is refused before it is started") {
+TEST_CASE("a script with Windows line ends is refused before it is started") {
   TemporaryDirectory here;
   here.add("bin/train", true, "#!/usr/bin/env python3\r\nprint(1)\r\n");
   const std::string why =
@@ -223,7 +223,7 @@ TEST_CASE("the suggested word is the one with the fewest typing mistakes") {
   CHECK(cli::suggest("trian", {"tram", "train", "brain"}) == "train");
   CHECK(cli::suggest("trainn", {"train"}) == "train");
   CHECK_FALSE(cli::suggest("evaluate", {"train"}));
-  CHECK_FALSE(cli::suggest("train", {"strai"}));  // one letter more, and one less
+  CHECK_FALSE(cli::suggest("train", {"strai"}));  // one letter more and one letter less
   CHECK_FALSE(cli::suggest("x", {"y"}));
 }
 
@@ -236,7 +236,7 @@ TEST_CASE("this host knows its CPUs, its environment and its programs") {
   CHECK(must(host.find_program("sh")).ends_with("/sh"));
 }
 
-TEST_CASE("the libraries that a program is linked with are read from its file") {
+TEST_CASE("ddprun reads from a program's file which libraries it is linked with") {
   const auto libraries = cli::needed_libraries("/proc/self/exe");
   CHECK(std::find(libraries.begin(), libraries.end(), "libc.so.6") != libraries.end());
   TemporaryDirectory here;

@@ -14,7 +14,7 @@ using Strings = std::vector<std::string>;
 
 namespace {
 
-/// The host of the other tests, with only these programs.
+/// The host of the other tests, but with only these programs.
 cli::Host host_with(const Strings& programs, const Strings& environment = {}) {
   cli::Host on = host(environment);
   on.find_program = [programs](const std::string& name) -> Result<std::string> {
@@ -34,14 +34,14 @@ Error refused(const Words& words, const cli::Host& on) {
 
 }  // namespace
 
-TEST_CASE("a program that ends in .py is run by an unbuffered python3") {
+TEST_CASE("an unbuffered python3 runs a program whose name ends in .py") {
   const agent::JobSpec spec = job({"models/train.py", "--lr", "0.1"});
 
   CHECK(spec.program == "/bin/python3");
   CHECK(spec.command == Strings{"/bin/python3", "-u", "models/train.py", "--lr", "0.1"});
 }
 
-TEST_CASE("a module is run by an unbuffered python3, and what follows it is its own") {
+TEST_CASE("an unbuffered python3 runs a module, which gets all words after it") {
   const char* spelling = GENERATE("-m", "--module");
   INFO(spelling);
   const agent::JobSpec spec = job({spelling, "pkg.train", "-m", "x", "--lr", "0.1"});
@@ -57,7 +57,7 @@ TEST_CASE("other options may stand between -m and its module, as under torchrun"
   CHECK(spec.command == Strings{"/bin/python3", "-u", "-m", "pkg.train"});
 }
 
-TEST_CASE("PYTHON_EXEC names the interpreter, and an empty one none") {
+TEST_CASE("PYTHON_EXEC names the interpreter, unless it is empty") {
   const cli::Host other = host({"PYTHON_EXEC=python3.11"});
 
   CHECK(job({"train.py"}, other).command == Strings{"/bin/python3.11", "-u", "train.py"});
@@ -66,7 +66,7 @@ TEST_CASE("PYTHON_EXEC names the interpreter, and an empty one none") {
   CHECK(job({"train"}, other).program == "/bin/train");
 }
 
-TEST_CASE("no_python executes the program itself, whatever its name") {
+TEST_CASE("no_python executes the program itself, even if its name ends in .py") {
   const agent::JobSpec spec = job({"--no_python", "train.py", "x"});
 
   CHECK(spec.program == "/bin/train.py");
@@ -147,7 +147,7 @@ TEST_CASE("each worker gets its local rank before the program's own arguments") 
   CHECK(second({"--no_python", "train.py"}) == Strings{"train.py", flag});
 }
 
-TEST_CASE("by default ddprun adds no argument, and use_env restores that") {
+TEST_CASE("by default ddprun adds no argument, and use_env restores the default") {
   const cli::Host asked = host({"DDPRUN_PASS_LOCAL_RANK=dash"});
 
   CHECK(agent::worker_command(job({"train", "x"}), 0) == Strings{"train", "x"});
@@ -158,7 +158,7 @@ TEST_CASE("by default ddprun adds no argument, and use_env restores that") {
         "--pass_local_rank expects dash or underscore, not 'both'");
 }
 
-TEST_CASE("the role comes from the flag, its variable, or is default") {
+TEST_CASE("the role comes from the flag or its variable, else it is default") {
   CHECK(job({"train"}).role == "default");
   CHECK(job({"--role", "trainer", "train"}).role == "trainer");
   CHECK(job({"train"}, host({"PET_ROLE=reader"})).role == "reader");
@@ -200,7 +200,7 @@ TEST_CASE("torchrun's plug-ins are refused, with the alternative") {
         "--events FILE, which gets a JSON object per line");
 }
 
-TEST_CASE("with --run_path a path of any name is run as by torchrun, whatever --no_python says") {
+TEST_CASE("--run_path runs a path of any name as torchrun does, even with --no_python") {
   for (const agent::JobSpec& spec : {job({"--run_path", "--no_python", "/x/train", "--lr", "1"}),
                                      job({"/x/train", "--lr", "1"}, host({"PET_RUN_PATH=1"}))}) {
     REQUIRE(spec.command.size() == 7);

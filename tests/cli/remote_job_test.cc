@@ -65,7 +65,7 @@ TEST_CASE("each host gets the same program, its rank, and the address of the fir
   CHECK(Texts(words.end() - 2, words.end()) == Texts{"train", "--x"});
 }
 
-TEST_CASE("what is given for all hosts is kept") {
+TEST_CASE("agents get the flags that the user gives for all hosts") {
   const remote::Job job = hosts({"--hostfile", "hosts", "--nnodes", "1:2", "--nproc_per_node", "2",
                                  "--rdzv_endpoint", "head:1234", "--rdzv_id", "mine", "--rdzv_conf",
                                  "join_timeout=9", "--prefix=--role", "--", "train"});
@@ -81,24 +81,24 @@ TEST_CASE("what is given for all hosts is kept") {
   CHECK(Texts(words.end() - 2, words.end()) == Texts{"--", "train"});
 }
 
-TEST_CASE("the page is served by the first host alone") {
+TEST_CASE("only the first host serves the page") {
   const remote::Job job = hosts({"--hosts", "a,b", "--web", "train"});
   CHECK(options(job.hosts[0])["--web"] == "127.0.0.1:0");
   CHECK_FALSE(options(job.hosts[1]).contains("--web"));
 }
 
-TEST_CASE("spares have no ranks before they are needed") {
+TEST_CASE("if there are spare hosts, no host has a fixed rank") {
   const remote::Job job = hosts({"--hosts", "a,b,c", "--nnodes", "2", "train"});
   for (const remote::HostSpec& host : job.hosts) CHECK_FALSE(options(host).contains("--node_rank"));
 }
 
-TEST_CASE("the launching host needs no ssh") {
+TEST_CASE("the agent on the launching host is started without ssh") {
   const remote::Job job = hosts({"--hosts", "gpu-07.cluster,b", "--ssh", "ssh -p 2222", "train"});
   CHECK(job.hosts[0].starter == Texts{"/opt/ddprun", "--remote_agent"});
   CHECK(job.hosts[1].starter[2] == "2222");
 }
 
-TEST_CASE("variables are exported by name and by the beginning of their names") {
+TEST_CASE("--export names variables by name or by the beginning of their names") {
   const cli::Host here =
       launching({"PATH=/bin", "NCCL_DEBUG=INFO", "HOME=/root", "WANDB_KEY=k", "MY=x y"});
   CHECK(hosts({"--hosts", "a", "train"}, here).hosts[0].order.environment ==
@@ -126,7 +126,7 @@ TEST_CASE("flags that make no sense for several hosts are refused") {
   CHECK(tests::contains(refusal({"--hosts", "a,-b", "train"}, launching()), "'-b'"));
 }
 
-/// The secret that the agents of `job` get; empty: none.
+/// The secret that the agents of `job` get, or "".
 std::string secret_of(const remote::Job& job) {
   return job.secret ? std::string(job.secret->view()) : "";
 }
@@ -147,13 +147,13 @@ TEST_CASE("the secret is read here and sent to each host, and no command line sh
   CHECK(tests::contains(refusal({"--hosts", "a,b", "train"}, here), "DDPRUN_SECRET has"));
 }
 
-TEST_CASE("SIGQUIT stops the agents of all hosts unless the flag leaves it out") {
+TEST_CASE("SIGQUIT stops the agents of all hosts unless --signals_to_handle omits it") {
   CHECK(hosts({"--hosts", "a,b", "train"}).quit_stops);
   CHECK_FALSE(
       hosts({"--hosts", "a,b", "--signals_to_handle", "SIGTERM,SIGINT", "train"}).quit_stops);
 }
 
-TEST_CASE("a dry run shows what is started on each host") {
+TEST_CASE("a dry run shows the command that starts each host's agent") {
   const std::string text = printed({"--dry_run", "--hosts", "gpu-07,b", "train"}, launching());
   CHECK(tests::contains(text, "gpu-07: /opt/ddprun --remote_agent\n    ddprun --nnodes=2:2 "));
   CHECK(tests::contains(text, "b 'exec /opt/ddprun --remote_agent'\n    ddprun --nnodes=2:2 "));
@@ -181,7 +181,7 @@ TEST_CASE("in a batch script of Slurm, and in salloc's shell, srun starts the ag
             .master_addr == "x");
 }
 
-TEST_CASE("a job of Slurm is requeued by the command that starts its agents") {
+TEST_CASE("the command that starts the agents of a job of Slurm requeues it") {
   const Texts batch = {"SLURM_JOB_ID=4711", "SLURM_JOB_NODELIST=gpu-[07-08]", "PATH=/bin"};
   const remote::Job job = hosts({"--requeue", "2", "train"}, launching(batch));
   CHECK(job.requeue->most == 2);
@@ -189,7 +189,7 @@ TEST_CASE("a job of Slurm is requeued by the command that starts its agents") {
   CHECK_FALSE(options(job.hosts[0]).contains("--requeue"));
 }
 
-TEST_CASE("in a job script of LSF blaunch starts the agents, in one of SGE qrsh") {
+TEST_CASE("blaunch starts the agents in a job script of LSF, and qrsh in a job script of SGE") {
   const Texts lsf = {"LSB_JOBID=7", "LSB_MCPU_HOSTS=gpu-07 8 gpu-08 8", "PATH=/bin"};
   const remote::Job job = hosts({"train"}, launching(lsf));
   REQUIRE(job.hosts.size() == 2);
@@ -213,7 +213,7 @@ TEST_CASE("in a job script of LSF blaunch starts the agents, in one of SGE qrsh"
                         "only ssh passes DDPRUN_SECRET on without showing it"));
 }
 
-TEST_CASE("in a job script of PBS ssh starts the agents, in one of Flux flux run") {
+TEST_CASE("ssh starts the agents in a job script of PBS, and flux run in a job script of Flux") {
   cli::Host pbs = launching(
       {"PBS_JOBID=7", "PBS_NODEFILE=/nodes", "PBS_TASKNUM=1", "PBS_NODENUM=0", "PATH=/bin"});
   pbs.read_file = [](const std::string&) { return "gpu-07\ngpu-07\ngpu-08\n"; };
@@ -243,7 +243,7 @@ TEST_CASE("in a job script of PBS ssh starts the agents, in one of Flux flux run
   CHECK(std::ranges::count(words, "--requires=host:gpu-08") == 1);
 }
 
-TEST_CASE("where the program that starts the agents is missing, the sentence says what to do") {
+TEST_CASE("if the program that starts the agents is missing, the error says what to do") {
   cli::Host bare = launching({"LSB_JOBID=7", "LSB_MCPU_HOSTS=gpu-07 8 gpu-08 8", "PATH=/bin"});
   bare.find_program = [](const std::string& name) -> Result<std::string> {
     return Error{Errc::not_found, "cannot run " + name + ": not found in PATH (did you mean sh?)"};

@@ -28,7 +28,7 @@ std::string refused_choice(const std::vector<RunningJob>& jobs, const std::strin
 
 }  // namespace
 
-TEST_CASE("job socket: a job is chosen by its id or pid, and the only one without a name") {
+TEST_CASE("job socket: an id or a pid chooses a job, and the only job needs neither") {
   CHECK(must(choose_job({running_job("a", 1, "x")}, "")).socket.pid == 1);
   const std::vector<RunningJob> jobs = {running_job("a", 1, "x"), running_job("b", 2, "y"),
                                         running_job("2", 3, "z")};
@@ -42,22 +42,22 @@ TEST_CASE("job socket: a job is chosen by its id or pid, and the only one withou
         "no job of this user runs on this host: run this on a host of the job");
 }
 
-TEST_CASE("job socket: several ddpruns of one job are one") {
+TEST_CASE("job socket: several ddpruns of one session count as one job") {
   const std::vector<RunningJob> nodes = {running_job("a", 1, "x"), running_job("a", 2, "x")};
   CHECK(must(choose_job(nodes, "")).socket.pid == 1);
   CHECK(must(choose_job(nodes, "2")).socket.pid == 2);
   const std::vector<RunningJob> others = {running_job("a", 1, ""), running_job("a", 2, "")};
-  refused_choice(others, "a");  // before they have joined nobody knows
+  refused_choice(others, "a");  // before they join, they may be of different jobs
 }
 
-TEST_CASE("job socket: no process listens") {
+TEST_CASE("job socket: a question fails if no process listens") {
   const auto answer = ask_socket("/tmp/none.1.sock", "GET", "/", std::chrono::seconds(30));
   REQUIRE(!answer);
   CHECK(answer.error().code == Errc::closed);
   CHECK(!ask_socket(std::string(200, 'x'), "GET", "/", std::chrono::seconds(30)));
 }
 
-TEST_CASE("verbs: the first word alone decides") {
+TEST_CASE("verbs: only the first word decides") {
   const auto verb = [](std::vector<std::string> words) { return is_verb(words); };
   CHECK(verb({"ls"}));
   CHECK(verb({"status", "train-7"}));

@@ -11,7 +11,7 @@
 
 using namespace ddprun;
 
-TEST_CASE("doctor: a node that has told nothing leaves its place empty, and the others' in order") {
+TEST_CASE("doctor: a node without a report leaves its place empty, and the others keep theirs") {
   const store::Served served;
   const std::chrono::minutes long_enough{1};
   store::Client client =

@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// An empty folder, and files in it.
+/// A temporary folder with the files that a test writes.
 class Root {
  public:
   Root() : path_(mkdtemp(name_)) {}
@@ -56,7 +56,7 @@ cli::Host host_with_path(std::vector<std::string> environment = {}) {
 
 }  // namespace
 
-TEST_CASE("doctor: the limits of control groups of both versions, and of those above") {
+TEST_CASE("doctor: limits are read from control groups of both versions and their parents") {
   const Root two;
   two.write("/proc/self/cgroup", "0::/job/step\n");
   two.write("/sys/fs/cgroup/job/step/memory.max", "max\n");
@@ -83,7 +83,7 @@ TEST_CASE("doctor: the limits of control groups of both versions, and of those a
   CHECK(read_control_group("/nowhere").memory == -1);
 }
 
-TEST_CASE("doctor: GPUs, driver and InfiniBand by the kernel's files") {
+TEST_CASE("doctor: GPUs, driver and InfiniBand are read from the kernel's files") {
   const Root root;
   root.write("/proc/driver/nvidia/version",
              "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar 5\n");
@@ -107,7 +107,7 @@ TEST_CASE("doctor: GPUs, driver and InfiniBand by the kernel's files") {
   CHECK_FALSE(none.has_fabric);
 }
 
-TEST_CASE("doctor: what NVML says of the health of GPUs") {
+TEST_CASE("doctor: NVML reports the health of GPUs") {
   const Root root;
   root.write("/proc/driver/nvidia/version", "NVRM version: ...\n");
   const std::string fell = "NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.\n";
@@ -144,7 +144,7 @@ TEST_CASE("doctor: what NVML says of the health of GPUs") {
   unsetenv("FAKE_NVML");
 }
 
-TEST_CASE("doctor: resources of a host, and of one that has none") {
+TEST_CASE("doctor: a host's resources are read, and missing ones are noted") {
   const Root root;
   root.write("/proc/sys/kernel/yama/ptrace_scope", "3\n");
   Facts facts;
@@ -156,7 +156,7 @@ TEST_CASE("doctor: resources of a host, and of one that has none") {
   CHECK(facts.open_files != 0);
 }
 
-TEST_CASE("doctor: a folder that is missing would be made, and a file is no folder") {
+TEST_CASE("doctor: a missing folder is judged without making it, and a file is no folder") {
   const Root root;
   root.write("/file", "");
   const Folder missing = try_folder(root.path() + "/a/b");
@@ -167,7 +167,7 @@ TEST_CASE("doctor: a folder that is missing would be made, and a file is no fold
   CHECK(std::distance(fs::directory_iterator(root.path()), fs::directory_iterator()) == 1);
 }
 
-TEST_CASE("doctor: a program is known by its content") {
+TEST_CASE("doctor: a program's content identifies it") {
   const Root root;
   root.write("/a", "one");
   root.write("/b", "one");
@@ -185,16 +185,16 @@ TEST_CASE("doctor: a program is known by its content") {
   CHECK(digest("/nowhere").empty());
 }
 
-TEST_CASE("doctor: the address of this host's name, and the interfaces") {
+TEST_CASE("doctor: other hosts do not reach this one by a loopback address") {
   Facts facts;
   read_network(facts, "127.0.0.1");
   CHECK(facts.way.empty());
   read_network(facts, "192.0.2.1");
   CHECK(facts.way == "192.0.2.1");
-  CHECK(facts.interface.empty());  // none has it
+  CHECK(facts.interface.empty());  // no interface has this address
 }
 
-TEST_CASE("doctor: a probe finds who answers, his clock, and how fast the way is") {
+TEST_CASE("doctor: a probe checks who answers, and measures the connection") {
   const Answerer answerer = must(Answerer::listen());
   Facts facts;
   facts.port = answerer.port();
@@ -210,14 +210,14 @@ TEST_CASE("doctor: a probe finds who answers, his clock, and how fast the way is
   CHECK(fast.is_measured);
   CHECK_FALSE(fast.lost_large);
   CHECK(fast.mbits_per_second > 0);
-  CHECK_FALSE(probe(0, {1, "ddprun", "nowhere.invalid"}, facts).error.empty());  // the resolver's
+  CHECK_FALSE(probe(0, {1, "ddprun", "nowhere.invalid"}, facts).error.empty());  // unresolved
 
   facts.token.back() = facts.token.back() == 'a' ? 'b' : 'a';
   CHECK(probe(0, target, facts).error == "another program answers there");
   CHECK_FALSE(measure(0, target, facts).is_measured);
 }
 
-TEST_CASE("doctor: a connection that breaks is one link's error, and the others are reported") {
+TEST_CASE("doctor: a connection that breaks is reported as an error of that link") {
   const Fd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -242,7 +242,7 @@ TEST_CASE("doctor: a connection that breaks is one link's error, and the others 
   CHECK(told->size() == 1);
 }
 
-TEST_CASE("doctor: a port that is closed") {
+TEST_CASE("doctor: a probe of a closed port is refused") {
   const Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -254,7 +254,7 @@ TEST_CASE("doctor: a port that is closed") {
   CHECK(probe(0, {1, "ddprun", "127.0.0.1"}, facts).error == "Connection refused");
 }
 
-TEST_CASE("doctor: the command line of a job becomes a job of ddprun's own") {
+TEST_CASE("doctor: the command line of a job becomes a job that runs ddprun itself") {
   const doctor::Job job =
       doctor_of({"doctor", "--nnodes", "2", "--rdzv_endpoint", "node1", "--nproc_per_node", "3",
                  "--log_dir", "/logs", "--max_restarts", "2", "--hang_timeout", "5", "--web",
@@ -309,7 +309,7 @@ TEST_CASE("doctor: the interface that ddprun itself sets for Gloo is not compare
   CHECK(doctor_of({"doctor", "train.py"}, user).order.gives_gloo_interface);
 }
 
-TEST_CASE("doctor: what it does not take, and what only it takes") {
+TEST_CASE("doctor: it refuses --dry_run, and only it takes --json") {
   CHECK(contains(refusal({"--json", "train"}), "--json is for ddprun doctor alone"));
   CHECK(contains(refusal({"serve", "--rdzv_endpoint", ":1", "--json"}), "--json is not for"));
   CHECK(contains(refusal({"doctor", "--dry_run"}), "--dry_run is not for ddprun doctor"));
@@ -320,7 +320,7 @@ TEST_CASE("doctor: what it does not take, and what only it takes") {
   CHECK(job({"--", "doctor"}).command == std::vector<std::string>{"doctor"});
 }
 
-TEST_CASE("doctor: on several hosts by one command") {
+TEST_CASE("doctor: with --hosts, one command checks several hosts") {
   cli::Host with = host_with_path();
   with.directory = [] { return std::string("/home"); };
   const auto job =

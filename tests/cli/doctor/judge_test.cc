@@ -34,7 +34,7 @@ Facts healthy(const std::string& host = "gpu-01") {
   return facts;
 }
 
-/// The expected name of one fault.
+/// A fault, and the finding that is expected for it.
 struct Case {
   std::string check;
   Level level;
@@ -115,14 +115,14 @@ TEST_CASE("doctor: a healthy node has no fault") {
   Facts facts = healthy();
   CHECK(bad(judge_node(facts, 1)).empty());
   CHECK(bad(judge_node(facts, 2)).empty());
-  facts.has_fabric = true;  // and no limit of locked memory
+  facts.has_fabric = true;  // without a limit of locked memory
   facts.gpus = facts.workers = 8;
   facts.memory = 64 * kGiB;
   facts.cpus = 8;
   CHECK(bad(judge_node(facts, 2)).empty());
 }
 
-TEST_CASE("doctor: each fault of a node is named, alone and with its remedy") {
+TEST_CASE("doctor: each fault of a node yields one finding, with its remedy") {
   for (const Case& each : kCases) {
     INFO(each.check << ": " << each.text);
     Facts facts = healthy();
@@ -136,11 +136,11 @@ TEST_CASE("doctor: each fault of a node is named, alone and with its remedy") {
   }
 }
 
-TEST_CASE("doctor: a host's name may be a loopback address where it does no harm") {
+TEST_CASE("doctor: a loopback name is no fault on one host, or if Gloo's interface is set") {
   Facts facts = healthy();
   facts.gloo_address = facts.name_address = "127.0.1.1";
   CHECK(bad(judge_node(facts, 1)).empty());
-  CHECK(bad(judge_nodes({facts, facts})).empty());  // of one host
+  CHECK(bad(judge_nodes({facts, facts})).empty());  // two nodes of one host
   Facts other = facts;
   other.host = "gpu-02";
   CHECK(bad(judge_nodes({facts, other})).size() == 1);
@@ -148,7 +148,7 @@ TEST_CASE("doctor: a host's name may be a loopback address where it does no harm
   CHECK(bad(judge_node(facts, 2)).empty());
 }
 
-TEST_CASE("doctor: equal findings of several nodes are one") {
+TEST_CASE("doctor: equal findings of several nodes are reported as one") {
   std::vector<Facts> nodes = {healthy("a"), healthy("b"), healthy("c")};
   nodes[0].open_files = nodes[2].open_files = 100;
   nodes[0].shared_memory = 9 * kGiB;
@@ -160,7 +160,7 @@ TEST_CASE("doctor: equal findings of several nodes are one") {
   CHECK(contains(report_text(all, nodes), "ok    shared memory\n"));
 }
 
-TEST_CASE("doctor: what differs between nodes is named, the most frequent value first") {
+TEST_CASE("doctor: values that differ between nodes are named, the most frequent value first") {
   const std::vector<std::pair<std::string, Level>> traits = {
       {"ddprun", Level::fail}, {"program", Level::fail}, {"Python", Level::fail},
       {"torch", Level::fail},  {"jaxlib", Level::fail},  {"NCCL", Level::fail},
@@ -197,7 +197,7 @@ TEST_CASE("doctor: nodes without a report are not compared") {
   CHECK(bad(compare(nodes)).empty());
 }
 
-TEST_CASE("doctor: nodes of one host are distinguished, and of many the first are named") {
+TEST_CASE("doctor: nodes of one host have different names, and a long list is shortened") {
   const std::vector<Facts> nodes(9, healthy("a"));
   const std::vector<std::string> names = node_names(nodes);
   CHECK(names[1] == "a (node 1)");
@@ -219,7 +219,7 @@ TEST_CASE("doctor: the report has failures first, counts, and shows no control c
   CHECK(has_failure(all));
 }
 
-TEST_CASE("doctor: a rendezvous that failed, and the name that stands for this host") {
+TEST_CASE("doctor: a failed rendezvous also blames an endpoint that is a loopback address here") {
   const Error error{Errc::timed_out, "timed out"};
   const auto checks = [&](const EndpointView& endpoint) {
     std::set<std::string> names;

@@ -51,8 +51,8 @@ Link measured(int from, int to, double speed) {
 Link loaded(int from, int to, double speed) {
   Link one = measured(from, to, speed);
   one.under_load = true;
-  one.lost_large = true;  // it may be late
-  one.clock_ahead = 90;   // whose answer was
+  one.lost_large = true;  // ignored under load, where packets may be late
+  one.clock_ahead = 90;   // ignored, too
   return one;
 }
 
@@ -71,7 +71,7 @@ Finding only_bad(const std::vector<Link>& links) {
 
 }  // namespace
 
-TEST_CASE("doctor: each of a few nodes tries all others, at every address once") {
+TEST_CASE("doctor: each of a few nodes tries every address of every other node once") {
   std::vector<Facts> nodes = three_nodes();
   std::vector<Target> all = targets(0, nodes, "node1");
   REQUIRE(all.size() == 2);
@@ -87,7 +87,7 @@ TEST_CASE("doctor: each of a few nodes tries all others, at every address once")
   CHECK(all[3].address == "192.168.7.1");
 }
 
-TEST_CASE("doctor: each of many nodes tries some, and all are connected by them") {
+TEST_CASE("doctor: each of 1000 nodes tries 10 others, and each of 32 nodes tries all") {
   std::vector<Facts> nodes(1000);
   for (Facts& node : nodes) node.way = "10.0.0.1";
   CHECK(targets(5, nodes, "").size() == 10);
@@ -95,7 +95,7 @@ TEST_CASE("doctor: each of many nodes tries some, and all are connected by them"
   CHECK(targets(5, few, "m").size() == 31);
 }
 
-TEST_CASE("doctor: in a turn two nodes are partners of each other, and few nodes all meet") {
+TEST_CASE("doctor: in each turn two nodes are each other's partners, and few nodes all meet") {
   for (int nodes = 1; nodes <= 9; ++nodes) {
     std::set<std::pair<int, int>> met;
     for (int turn = 0; turn < turns(nodes); ++turn) {
@@ -116,7 +116,7 @@ TEST_CASE("doctor: in a turn two nodes are partners of each other, and few nodes
   }
 }
 
-TEST_CASE("doctor: links without fault") {
+TEST_CASE("doctor: healthy links have no fault") {
   std::vector<Link> links = all_links();
   links.push_back(measured(0, 1, 900));
   for (const Finding& finding : judge_links(three_nodes(), links)) {
@@ -125,7 +125,7 @@ TEST_CASE("doctor: links without fault") {
   }
 }
 
-TEST_CASE("doctor: a way that is closed in one direction") {
+TEST_CASE("doctor: if only one direction fails, the remedy is the firewall") {
   std::vector<Link> links = all_links();
   links[5].error = "Connection timed out";
   const Finding found = only_bad(links);
@@ -135,7 +135,7 @@ TEST_CASE("doctor: a way that is closed in one direction") {
   CHECK(contains(found.remedy, "firewall"));
 }
 
-TEST_CASE("doctor: a way that is closed in both directions") {
+TEST_CASE("doctor: if both directions fail, the remedy is the routes") {
   std::vector<Link> links = all_links();
   links[3].error = links[5].error = "Connection timed out";
   const Finding found = only_bad(links);
@@ -143,7 +143,7 @@ TEST_CASE("doctor: a way that is closed in both directions") {
   CHECK(contains(found.remedy, "routes"));
 }
 
-TEST_CASE("doctor: an interface that NCCL or Gloo would take, and that others do not reach") {
+TEST_CASE("doctor: an interface that NCCL or Gloo would take fails if others do not reach it") {
   for (const std::string use : {"NCCL", "Gloo"}) {
     std::vector<Link> links = all_links();
     links.push_back(link(0, 1));
@@ -158,7 +158,7 @@ TEST_CASE("doctor: an interface that NCCL or Gloo would take, and that others do
   }
 }
 
-TEST_CASE("doctor: a clock that is wrong among three, and two that differ") {
+TEST_CASE("doctor: among three clocks the wrong one is named, and among two both are") {
   std::vector<Link> links = all_links();
   links[2].clock_ahead = links[3].clock_ahead = -90;
   links[0].clock_ahead = links[5].clock_ahead = 90;
@@ -179,7 +179,7 @@ TEST_CASE("doctor: a clock that is wrong among three, and two that differ") {
   CHECK(is_named);
 }
 
-TEST_CASE("doctor: large packets that are lost, or cut on the way") {
+TEST_CASE("doctor: lost large packets are a failure, and a smaller MTU on the way is a warning") {
   std::vector<Link> links = all_links();
   links.push_back(measured(0, 1, 0.1));
   links.back().lost_large = true;
@@ -194,7 +194,7 @@ TEST_CASE("doctor: large packets that are lost, or cut on the way") {
   CHECK(contains(found.text, "carries packets of 1400 bytes, the interfaces 1500"));
 }
 
-TEST_CASE("doctor: a way that is slower than its interfaces") {
+TEST_CASE("doctor: a link that is slower than its interfaces is a warning") {
   std::vector<Link> links = all_links();
   links.push_back(measured(0, 1, 100));
   const Finding found = only_bad(links);
@@ -204,7 +204,7 @@ TEST_CASE("doctor: a way that is slower than its interfaces") {
   CHECK(contains(found.text, "Mbit/s, the interfaces 1000"));
 }
 
-TEST_CASE("doctor: the interface that NCCL takes") {
+TEST_CASE("doctor: it predicts which interface NCCL takes") {
   const std::vector<Interface> all = {{"lo", "127.0.0.1", true},
                                       {"docker0", "172.17.0.1", false},
                                       {"eth0", "10.0.0.1", false},
@@ -225,10 +225,10 @@ TEST_CASE("doctor: the interface that NCCL takes") {
   CHECK(interface_named(all, "ib0").address == "10.2.0.1");
 }
 
-TEST_CASE("doctor: what nodes tell each other comes back") {
+TEST_CASE("doctor: encoded facts and orders are decoded again") {
   Facts facts = three_nodes()[1];
   facts.traits = {{"torch", "2.4.0"}};
-  facts.folders = {{"/tmp/\xff", "", 5}};  // no UTF-8
+  facts.folders = {{"/tmp/\xff", "", 5}};  // not UTF-8
   facts.cpus = 1.5;
   const auto back = decode_facts(encode(facts));
   REQUIRE(back);
@@ -243,7 +243,7 @@ TEST_CASE("doctor: what nodes tell each other comes back") {
   CHECK(decode_order(encode(order))->json);
 }
 
-TEST_CASE("doctor: what no node tells is refused") {
+TEST_CASE("doctor: malformed facts and links are refused") {
   for (const char* text : {"", "[]", "{", R"({"host": 5})", R"({"folders": {}})", "null",
                            R"({"mtu": 1e300})", R"({"gpu_health": [{"links_up": -3e9}]})"}) {
     INFO(text);
@@ -252,7 +252,7 @@ TEST_CASE("doctor: what no node tells is refused") {
   CHECK_FALSE(decode_links(R"({"to": 1})", 0, 2));
 }
 
-TEST_CASE("doctor: a node tells only of its own links, to nodes that there are") {
+TEST_CASE("doctor: only a node's own links to existing nodes are accepted from it") {
   const std::string text = encode({link(0, 1), link(1, 0), link(1, 5), link(1, -1), link(1, 1)});
   const auto links = decode_links(text, 1, 3);
   REQUIRE(links);
@@ -260,7 +260,7 @@ TEST_CASE("doctor: a node tells only of its own links, to nodes that there are")
   CHECK(links->at(0).to == 0);
 }
 
-TEST_CASE("doctor: the report for programs") {
+TEST_CASE("doctor: the JSON report is ok unless there is a failure") {
   const std::vector<Facts> nodes = three_nodes();
   const std::string text = report_json({{Level::warn, "stack", "t", "r", {1}}}, nodes);
   CHECK(contains(text, "\"ok\": true"));
@@ -268,7 +268,7 @@ TEST_CASE("doctor: the report for programs") {
   CHECK(contains(report_json({{Level::fail, "stack", "t", "r"}}, nodes), "\"ok\": false"));
 }
 
-TEST_CASE("doctor: the way that is slow while all nodes send") {
+TEST_CASE("doctor: the link that is slow while all nodes send is named") {
   auto links = all_links();
   for (const Link& link : {loaded(0, 1, 9'400), loaded(1, 2, 2'100), loaded(2, 0, 9'100)}) {
     links.push_back(link);

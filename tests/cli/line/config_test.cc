@@ -35,7 +35,7 @@ std::string refused(const std::string& text) {
   return refusal({"train"}, having(text));
 }
 
-/// A file of the test's own folder.
+/// A ddprun.toml in a temporary folder.
 class File {
  public:
   explicit File(const std::string& text) {
@@ -72,7 +72,7 @@ signals_to_handle = ["SIGTERM", "SIGUSR1"]
   CHECK(spec.signals_to_handle == std::vector<int>{SIGTERM, SIGUSR1});
 }
 
-TEST_CASE("the command line overrides the environment, that the file, and that the scheduler") {
+TEST_CASE("values come from the command line, else the environment, the file, the scheduler") {
   const std::string text = "nproc_per_node = 4\nmax_restarts = 4\nlease = 40\n";
   const agent::JobSpec spec = job({"--nproc_per_node", "2", "train"},
                                   having(text, {"PET_NPROC_PER_NODE=3", "PET_MAX_RESTARTS=3"}));
@@ -86,7 +86,7 @@ TEST_CASE("the command line overrides the environment, that the file, and that t
   CHECK(job({"train"}, having(text, slurm)).local_size == 4);
 }
 
-TEST_CASE("a flag elsewhere overrides also what excludes it in the file") {
+TEST_CASE("a flag given elsewhere also overrides the file's flags that exclude it") {
   const std::string text =
       "rdzv_endpoint = 'a:1'\nstandalone = true\nno_prefix = true\nquiet = true";
   CHECK(job({"--master_addr", "b", "--nnodes", "2", "train"}, having(text)).master_addr == "b");
@@ -96,7 +96,7 @@ TEST_CASE("a flag elsewhere overrides also what excludes it in the file") {
   CHECK(job({"train"}, having(text)).master_addr == "127.0.0.1");
 }
 
-TEST_CASE("a wrong file is refused by its line, its key, and what would be right") {
+TEST_CASE("a wrong file is refused with its line, its key, and the valid values") {
   CHECK(refused("\nnproc_per_nod = 4") ==
         "ddprun.toml:2: no flag is called nproc_per_nod; did you mean nproc_per_node?");
   CHECK(refused("xyz = 4") ==
@@ -123,7 +123,7 @@ TEST_CASE("a wrong file is refused by its line, its key, and what would be right
   CHECK(refused("'lease=3' = 3").starts_with("ddprun.toml:1: no flag is called lease=3"));
 }
 
-TEST_CASE("a file may be named, and none may be read") {
+TEST_CASE("--config names another file, or none") {
   cli::Host on = host({"DDPRUN_CONFIG=by_variable"});
   on.read_config = [](const std::string& path, bool named) -> Result<std::optional<std::string>> {
     if (path == "missing") return Error{Errc::usage, "cannot be read: No such file"};
@@ -137,7 +137,7 @@ TEST_CASE("a file may be named, and none may be read") {
         "--config missing: cannot be read: No such file");
 }
 
-TEST_CASE("a file that cannot be trusted is not read, with a warning") {
+TEST_CASE("ddprun warns of a file that cannot be trusted, and does not read it") {
   cli::Host on = host();
   on.read_config = [](const std::string&, bool) -> Result<std::optional<std::string>> {
     return Error{Errc::usage, "belongs to user 7, and this is user 0"};
@@ -149,7 +149,7 @@ TEST_CASE("a file that cannot be trusted is not read, with a warning") {
         "anyway: --config ddprun.toml");
 }
 
-TEST_CASE("a dry run says where values are from") {
+TEST_CASE("a dry run names the source of each value") {
   const cli::Host on =
       having("lease = 20\nno_prefix = false\nrole = 'a b'", {"PET_MAX_RESTARTS=3"});
   CHECK(printed({"--dry_run", "train"}, on)
@@ -158,7 +158,7 @@ TEST_CASE("a dry run says where values are from") {
   CHECK(printed({"--dry_run", "train"}).starts_with("node 0 of 1 "));
 }
 
-TEST_CASE("agents on other hosts get the values of the file as flags, and read none") {
+TEST_CASE("agents on other hosts get the file's values as flags, and read no file") {
   cli::Host on =
       having("hosts = ['a', 'b:2']\nlease = 20\nmax_restarts = 3\nquiet = true\nnnodes = 2",
              {"PET_MAX_RESTARTS=1"});
@@ -178,7 +178,7 @@ TEST_CASE("agents on other hosts get the values of the file as flags, and read n
                      [](const std::string& word) { return word.starts_with("--hosts"); }));
 }
 
-TEST_CASE("a found file counts if no other user could have written it") {
+TEST_CASE("a file that was found counts only if no other user could have written it") {
   const File file("lease = 20");
   const auto found = [&] { return cli::read_config_file(file.path(), false); };
   CHECK(must(found()) == "lease = 20");
@@ -191,13 +191,13 @@ TEST_CASE("a found file counts if no other user could have written it") {
   CHECK(cli::read_config_file(link, false).error().message == "is a symbolic link");
   CHECK(must(cli::read_config_file(link, true)) == "lease = 20");
 
-  if (getuid() != 0) return;  // only root gives files away
+  if (getuid() != 0) return;  // only root can change a file's owner
   REQUIRE(chmod(file.path().c_str(), 0644) == 0);
   REQUIRE(chown(file.path().c_str(), 4711, 4711) == 0);
   CHECK(found().error().message == "belongs to user 4711, and this is user 0");
 }
 
-TEST_CASE("what is no file, or too long, is not read") {
+TEST_CASE("a file that is too long or not regular is not read") {
   const File file(std::string(cli::kLongestConfig + 1, '#'));
   CHECK(cli::read_config_file(file.path(), true).error().message == "is longer than 16384 bytes");
   CHECK(cli::read_config_file(file.folder(), true).error().message == "is not a regular file");
@@ -208,7 +208,7 @@ TEST_CASE("what is no file, or too long, is not read") {
   CHECK(cli::read_config_file(file.folder() + "/none", true).has_error());
 }
 
-TEST_CASE("no file goes down too deep") {
+TEST_CASE("a file with very deep tables or arrays is refused") {
   for (const std::string& part : {std::string("a."), std::string("["), std::string("{a=")}) {
     std::string text = part == "a." ? "" : "x = ";
     while (text.size() + part.size() < cli::kLongestConfig - 8) text += part;

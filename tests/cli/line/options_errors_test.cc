@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Command lines that are refused, or warned of.
+// Command lines that ddprun refuses or warns of.
 #include <chrono>
 #include <string>
 #include <vector>
@@ -11,7 +11,7 @@
 using namespace ddprun;
 using namespace std::chrono_literals;
 
-TEST_CASE("MPI programs that would each be rank 0 of 1 are warned of") {
+TEST_CASE("ddprun warns of MPI programs that would each be rank 0 of 1") {
   cli::Host on = host();
   on.needed_libraries = [](const std::string&) {
     return std::vector<std::string>{"libmpi.so.40", "libc.so.6"};
@@ -32,7 +32,7 @@ TEST_CASE("MPI programs that would each be rank 0 of 1 are warned of") {
   CHECK(warnings({"--nproc_per_node", "2", "./hello"}).empty());
 }
 
-TEST_CASE("flags of other launchers are refused with ours") {
+TEST_CASE("flags of other launchers are refused with ddprun's flag") {
   const auto [theirs, ours] =
       GENERATE(table<const char*, const char*>({{"--nprocs", "--nproc_per_node"},
                                                 {"--num-processes", "--nproc_per_node"},
@@ -43,7 +43,7 @@ TEST_CASE("flags of other launchers are refused with ours") {
         std::string("unknown flag ") + theirs + "; did you mean " + ours + "?");
 }
 
-TEST_CASE("a rank that is debugged has to exist, and needs a terminal") {
+TEST_CASE("the rank of --pdb has to exist and needs a terminal") {
   CHECK(job({"--nproc_per_node", "2", "--pdb", "1", "train"}).debugged_rank == 1);
   CHECK(refusal({"--nproc_per_node", "2", "--pdb", "2", "train"}) ==
         "--pdb 2: this job has 2 workers, and ranks begin with 0");
@@ -85,7 +85,7 @@ TEST_CASE("a word that only resembles a flag is unknown") {
           .starts_with("unknown flag " + std::string(word).substr(0, std::string(word).find('='))));
 }
 
-TEST_CASE("a missing value is an error, also when the next word is a flag") {
+TEST_CASE("a missing value is an error, even if a flag follows") {
   const std::string sentence =
       "--max_restarts needs a value: a number, 0 or more, or a number per time as in 3/1h";
 
@@ -94,7 +94,7 @@ TEST_CASE("a missing value is an error, also when the next word is a flag") {
   CHECK(refusal({"--max_restarts", "--", "train"}) == sentence);
 }
 
-TEST_CASE("a wrong value is refused with its flag and the valid values") {
+TEST_CASE("a wrong value is refused with the flag and the valid values") {
   const auto [flag, value] =
       GENERATE(table<const char*, const char*>({{"--nproc_per_node", "0"},
                                                 {"--nproc_per_node", "-1"},
@@ -178,7 +178,7 @@ TEST_CASE("a switch takes no value") {
   CHECK(refusal({"--help=all"}) == "--help takes no value, but got 'all'");
 }
 
-TEST_CASE("a switch may be called true") {
+TEST_CASE("a switch may have the value true") {
   CHECK_FALSE(job({"--nproc_per_node", "2", "--no_prefix=true", "train"}).prefix);
 }
 
@@ -192,7 +192,7 @@ TEST_CASE("a missing program is an error") {
   CHECK(refusal({"--"}).starts_with("no program to run"));
 }
 
-TEST_CASE("a number of workers after the program is warned of, where there is one worker") {
+TEST_CASE("ddprun warns of a number of workers after the program if there is one worker") {
   const auto warnings = [](const Words& words) { return job(words).warnings; };
   CHECK(warnings({"train", "--lr", "0.1", "--nproc-per-node", "4"}) ==
         std::vector<std::string>{"--nproc-per-node comes after the program, which gets it: put "

@@ -20,7 +20,7 @@ namespace {
 
 const std::string kDigits = "00112233445566778899aabbccddeeff";
 
-/// A file that is removed at the end.
+/// A temporary file.
 class SecretFile {
  public:
   explicit SecretFile(const std::string& content, mode_t mode = 0600) {
@@ -68,7 +68,7 @@ TEST_CASE("a secret is at least 32 hexadecimal digits, with white space around t
   CHECK(must(cli::decode_secret(std::string(1024, 'a'), "it")).view().size() == 512);
 }
 
-TEST_CASE("what is no secret is refused, and not shown") {
+TEST_CASE("a malformed secret is refused and not shown") {
   CHECK(contains(reason(cli::decode_secret("", "it")), "it has 0 characters"));
   CHECK(contains(reason(cli::decode_secret(kDigits.substr(2), "it")), "it has 30 characters"));
   CHECK(contains(reason(cli::decode_secret(kDigits + "a", "it")), "it has 33 characters"));
@@ -92,14 +92,14 @@ TEST_CASE("a secret file that others may use is refused") {
 }
 
 TEST_CASE("a secret file of another user is refused") {
-  if (geteuid() != 0) return;  // nobody else can give a file away
+  if (geteuid() != 0) return;  // only root can change a file's owner
   const SecretFile file(kDigits);
   REQUIRE(chown(file.name().c_str(), 65534, 65534) == 0);
   CHECK(
       contains(reason(cli::read_secret_file(file.name())), "belongs to another user (uid 65534)"));
 }
 
-/// Acts as user and group 65534, until the end.
+/// The process acts as user and group 65534 while the object lives.
 class AsNobody {
  public:
   AsNobody() {
@@ -112,34 +112,34 @@ class AsNobody {
   }
 };
 
-TEST_CASE("a secret file of root's may be read by a group, as Kubernetes mounts them") {
+TEST_CASE("root's secret file may be readable by a group, as Kubernetes mounts it") {
   if (geteuid() != 0) return;
   for (const mode_t mode : {0440, 0460, 0444, 0450}) {
     const SecretFile file(kDigits, mode);
     REQUIRE(chown(file.name().c_str(), 0, 65534) == 0);
-    CHECK_FALSE(cli::read_secret_file(file.name()).has_value());  // root itself has one of its own
+    CHECK_FALSE(cli::read_secret_file(file.name()).has_value());  // root, the owner, must close it
     const AsNobody nobody;
     INFO(mode);
     CHECK(cli::read_secret_file(file.name()).has_value() == (mode == 0440));
   }
 }
 
-TEST_CASE("a secret file is a file") {
+TEST_CASE("a secret file has to be a regular file") {
   CHECK(contains(reason(cli::read_secret_file("/nowhere/secret")), "No such file"));
   CHECK(contains(reason(cli::read_secret_file("/tmp")), "/tmp is not a file"));
   const SecretFile name("");
   unlink(name.name().c_str());
-  REQUIRE(mkfifo(name.name().c_str(), 0600) == 0);  // which nobody writes to
+  REQUIRE(mkfifo(name.name().c_str(), 0600) == 0);  // without a writer
   CHECK(contains(reason(cli::read_secret_file(name.name())), "is not a file"));
 }
 
-TEST_CASE("a secret that is given as a file's name is not shown") {
+TEST_CASE("a secret that is given instead of a file's name is not shown") {
   const std::string sentence = reason(cli::read_secret_file(std::string(64, 'a')));
   CHECK(contains(sentence, "--secret_file takes the name of a file"));
   CHECK_FALSE(contains(sentence, "aaaa"));
 }
 
-TEST_CASE("a new secret is in a file of its owner's alone, and replaces none") {
+TEST_CASE("a new secret's file is only its owner's, and replaces no file") {
   const SecretFile name("");
   unlink(name.name().c_str());
   const mode_t before = umask(0);
@@ -176,7 +176,7 @@ TEST_CASE("without a secret there is no key") {
   CHECK(job({"prog"}, host({"DDPRUN_SECRET_FILE="})).security == nullptr);
 }
 
-TEST_CASE("the key is of the secret and the job, whoever gives the secret") {
+TEST_CASE("the key depends on the secret and the job, not on the source of the secret") {
   const std::string key =
       key_of(job({"--secret_file", "f", "prog"}, host_with_secret("", kDigits)));
   CHECK(key.size() == 32);
@@ -187,13 +187,13 @@ TEST_CASE("the key is of the secret and the job, whoever gives the secret") {
   CHECK(key_of(job({"--secret_file", "f", "prog"}, host_with_secret(other, kDigits))) == key);
 }
 
-TEST_CASE("the secret of the variable is overwritten when it has been read") {
+TEST_CASE("the variable's secret is overwritten once it has been read") {
   const cli::Host with = host_with_secret(kDigits);
   job({"prog"}, with);
   CHECK_FALSE(*with.secret);
 }
 
-TEST_CASE("a bad secret is a wrong usage, which names where it is from") {
+TEST_CASE("a bad secret is a usage error that names its source") {
   CHECK(contains(refusal({"prog"}, host_with_secret("123")), "DDPRUN_SECRET has 3 characters"));
   CHECK(contains(refusal({"--secret_file", "f", "prog"}, host_with_secret("", "123")),
                  "--secret_file f has 3 characters"));

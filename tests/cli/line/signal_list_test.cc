@@ -22,7 +22,7 @@ TEST_CASE("torchrun's four signals stop a job by default") {
   CHECK(job({"train"}).signals_to_handle == Signals{SIGTERM, SIGINT, SIGHUP, SIGQUIT});
 }
 
-TEST_CASE("signals are named with or without SIG, in either case, each once") {
+TEST_CASE("signals are named with or without SIG, in either case, and duplicates are dropped") {
   CHECK(handled("SIGTERM,SIGUSR1") == Signals{SIGTERM, SIGUSR1});
   CHECK(handled("term, sigUsr2 ,INT,SIGTERM") == Signals{SIGTERM, SIGUSR2, SIGINT});
   CHECK(handled("xcpu,SIGPWR,ALRM,VTALRM,PROF,POLL,SIGIO") ==

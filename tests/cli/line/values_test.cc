@@ -112,7 +112,7 @@ Result<> set_conf(std::string_view text, agent::JobSpec& job) {
   return cli::set_rdzv_conf(text, job, etcd);
 }
 
-TEST_CASE("every key of torchrun's --rdzv_conf is accepted, and those with a meaning have effect") {
+TEST_CASE("ddprun accepts every key of torchrun's --rdzv_conf, and uses those with a meaning") {
   agent::JobSpec job;
   must(
       set_conf("join_timeout=60,last_call_timeout=1.5,keep_alive_interval=4, "
@@ -127,7 +127,7 @@ TEST_CASE("every key of torchrun's --rdzv_conf is accepted, and those with a mea
   CHECK(job.is_host == true);
 }
 
-TEST_CASE("the join timeout is also called timeout, and has units too") {
+TEST_CASE("in --rdzv_conf, timeout means join_timeout and may have a unit") {
   agent::JobSpec job;
   must(set_conf("timeout=2min,is_host=0", job));
 
@@ -135,7 +135,7 @@ TEST_CASE("the join timeout is also called timeout, and has units too") {
   CHECK(job.is_host == false);
 }
 
-TEST_CASE("a lease of which only one half is given has torchrun's default for the other") {
+TEST_CASE("if one of the lease's two keys is given, the other has torchrun's default") {
   agent::JobSpec interval, attempts, longest;
   must(set_conf("keep_alive_interval=1", interval));
   must(set_conf("keep_alive_max_attempt=10", attempts));
@@ -148,7 +148,7 @@ TEST_CASE("a lease of which only one half is given has torchrun's default for th
   CHECK(longest.lease == cli::kLongestTime);
 }
 
-TEST_CASE("further ports of the rendezvous are in --rdzv_conf, and need to know who hosts it") {
+TEST_CASE("more_ports in --rdzv_conf gives further ports and needs is_host") {
   agent::JobSpec job;
   cli::EtcdConf etcd;
   must(cli::set_rdzv_conf("is_host=true,more_ports=1:65535", job, etcd));
@@ -162,7 +162,7 @@ TEST_CASE("further ports of the rendezvous are in --rdzv_conf, and need to know 
   }
 }
 
-TEST_CASE("how etcd is reached is in --rdzv_conf, as in torchrun's") {
+TEST_CASE("--rdzv_conf says how to reach etcd, with torchrun's keys") {
   agent::JobSpec job;
   cli::EtcdConf etcd;
   must(cli::set_rdzv_conf("protocol=https,cacert=/ca,cert=/c,key=/k", job, etcd));
@@ -176,7 +176,7 @@ TEST_CASE("how etcd is reached is in --rdzv_conf, as in torchrun's") {
   must(cli::check_etcd_conf(etcd, false));
 }
 
-TEST_CASE("what --rdzv_conf says of etcd is whole, and for etcd") {
+TEST_CASE("the keys for etcd are refused if one is missing or the backend is not etcd") {
   const auto [text, by_etcd, sentence] = GENERATE(table<const char*, bool, const char*>(
       {{"protocol=https,cacert=a", false,
         "--rdzv_conf protocol, cacert, cert and key say how etcd is reached: give --rdzv_backend "
@@ -230,7 +230,7 @@ TEST_CASE("a wrong --rdzv_conf is refused with the valid values, and changes not
   CHECK(job.last_call == 30s);
 }
 
-TEST_CASE("keys that ddprun does not have are accepted, as by torchrun, with a warning") {
+TEST_CASE("unknown keys are accepted, as by torchrun, but with a warning") {
   agent::JobSpec job;
   must(set_conf("cas_backoff_max_seconds=1,etcd_prefix=/x,last_call_timeout=1", job));
   CHECK(job.last_call == 1s);
@@ -238,7 +238,7 @@ TEST_CASE("keys that ddprun does not have are accepted, as by torchrun, with a w
         std::vector<std::string>{"--rdzv_conf has no key 'etcd_prefix': it is ignored"});
 }
 
-TEST_CASE("quotes around a whole --rdzv_conf are left out: PyTorch's tests have them") {
+TEST_CASE("quotes around a whole --rdzv_conf are removed: PyTorch's tests have them") {
   for (const char* text : {"'join_timeout=5,is_host=1'", "\"join_timeout=5,is_host=1\""}) {
     agent::JobSpec job;
     must(set_conf(text, job));
@@ -250,7 +250,7 @@ TEST_CASE("quotes around a whole --rdzv_conf are left out: PyTorch's tests have 
   CHECK(set_conf("'is_host=1", job).has_error());
 }
 
-TEST_CASE("a mask is for every worker, or for the named ones") {
+TEST_CASE("a mask applies to every worker, or to the named local ranks") {
   const auto all = cli::parse_masks("2");
   CHECK((all && all->any() && !all->holds(0, 1) && all->holds(0, 2) && all->holds(4711, 2)));
 

@@ -6,7 +6,7 @@
 #include "tests/cli/command_line.h"
 #include "tests/contains.h"
 
-// That the text is YAML which Kubernetes takes is tests/interop/manifest.sh's part.
+// tests/interop/manifest.sh checks that Kubernetes accepts the text.
 
 using namespace ddprun;
 using tests::contains;
@@ -139,7 +139,7 @@ spec:
 )");
 }
 
-TEST_CASE("for an older Kubernetes the fields that it does not know are left out") {
+TEST_CASE("a manifest omits the fields that an older Kubernetes does not know") {
   const auto elastic = [](const char* version) {
     return manifest("job", {"--nnodes", "3:4", "--kubernetes", version});
   };
@@ -186,12 +186,12 @@ TEST_CASE("a TrainJob comes with its runtime") {
                  "a TrainJob has a fixed number of nodes"));
 }
 
-TEST_CASE("the number of nodes is in the command line of the pods, given or not") {
+TEST_CASE("the pods' command line has --nnodes, even if it is not given") {
   CHECK(contains(manifest("job"), "- \"--nnodes=1\"\n"));
   CHECK(contains(manifest("job", {"--nnodes", "7"}), "args:\n            - \"--nnodes=7\"\n"));
 }
 
-TEST_CASE("flags reach the pods in ddprun's spelling, in their order") {
+TEST_CASE("flags reach the pods in ddprun's spelling and in the given order") {
   const std::string text =
       manifest("job", {"--max-restarts", "3", "-m", "--nnode=2"}, {"package.train"});
   CHECK(contains(text,
@@ -200,7 +200,7 @@ TEST_CASE("flags reach the pods in ddprun's spelling, in their order") {
                  "            - \"package.train\"\n"));
 }
 
-TEST_CASE("the grace period leaves time for the report") {
+TEST_CASE("a pod's grace period leaves ddprun time for its report") {
   CHECK(contains(manifest("job"), "terminationGracePeriodSeconds: 30\n"));
   CHECK(contains(manifest("job", {"--shutdown_timeout", "90.5"}),
                  "terminationGracePeriodSeconds: 96\n"));
@@ -217,7 +217,7 @@ TEST_CASE("a pod asks for a GPU for each worker, or for as many as are given") {
   CHECK(contains(refused_line({"--gpus", "many"}), "not 'many'"));
 }
 
-TEST_CASE("arguments stay what they are: neither YAML nor Kubernetes reads anything into them") {
+TEST_CASE("arguments are escaped for YAML and Kubernetes, so that pods get them unchanged") {
   const std::string text =
       manifest("job", {}, {"--", "sh", "-c", "echo \"$(HOME)\" $$\t\\\nyes", "", "naïve\u2028"});
   CHECK(contains(text, R"(- "echo \"$$(HOME)\" $$$$\t\\\nyes")"));
@@ -229,7 +229,7 @@ TEST_CASE("arguments stay what they are: neither YAML nor Kubernetes reads anyth
   }
 }
 
-TEST_CASE("names that Kubernetes would refuse are refused here") {
+TEST_CASE("ddprun refuses names that Kubernetes would refuse") {
   for (const char* bad : {"", "Train", "-a", "a-", "a.b", "a_b", "1a", "a\"", "a\nb", "ä"}) {
     INFO(bad);
     CHECK(
@@ -248,7 +248,7 @@ TEST_CASE("names that Kubernetes would refuse are refused here") {
   }
 }
 
-TEST_CASE("the host name of the last pod has to fit, which is a label") {
+TEST_CASE("a name is refused if the last pod's host name is longer than a label") {
   CHECK(accepts_name(std::string(60, 'a'), "job"));
   CHECK(contains(refused_name(std::string(61, 'a')), "with -99, as for the last pod, it has 64"));
   CHECK(accepts_name(std::string(47, 'a'), "jobset"));
@@ -257,7 +257,7 @@ TEST_CASE("the host name of the last pod has to fit, which is a label") {
   CHECK(contains(refused_line({}), "a manifest needs a name for its job: --name NAME"));
 }
 
-TEST_CASE("flags about other hosts are none of a manifest") {
+TEST_CASE("flags that a manifest cannot have are refused") {
   for (const char* flag : {"--node_rank=1", "--rdzv_endpoint=a", "--hosts=a,b", "--standalone",
                            "--json", "--print_completion=bash"}) {
     CHECK(contains(refused_line({flag}), "cannot be in a manifest"));
@@ -272,12 +272,12 @@ TEST_CASE("flags about other hosts are none of a manifest") {
   CHECK(contains(refusal({"manifest", "job", "--name", "a", "--image", "i", "--"}), "no program"));
 }
 
-TEST_CASE("the host's environment is not that of the pods") {
+TEST_CASE("the host's environment does not change the manifest") {
   const Words words = {"manifest", "job", "--name", "a", "--image", "i", "./train"};
   CHECK(printed(words, host({"PET_NNODES=9", "PET_NPROC_PER_NODE=9"})) == printed(words));
 }
 
-TEST_CASE("manifest has a help, and is a program's name after --") {
+TEST_CASE("manifest has a help, and after -- it is a program's name") {
   CHECK(contains(printed({"manifest", "--help"}), "Usage: ddprun manifest"));
   CHECK(contains(printed({"manifest", "job", "--help"}), "Usage: ddprun manifest"));
   CHECK(job({"--", "manifest"}).program == "/bin/manifest");

@@ -17,7 +17,7 @@ using tests::source_path;
 
 namespace {
 
-/// As a manual page writes it.
+/// `name` as a manual page writes it.
 std::string in_roff(std::string_view name) {
   std::string text;
   for (const char c : name) text += c == '-' ? "\\-" : std::string(1, c);
@@ -42,7 +42,7 @@ std::vector<std::string> quoted_in_first_cell(const std::string& row) {
 
 }  // namespace
 
-TEST_CASE("the flags in README are flags, with these values, and few") {
+TEST_CASE("README lists 10 to 15 flags, with the values that ddprun knows") {
   std::ifstream readme(source_path("README.md"));
   std::vector<std::string> written;
   for (std::string line; std::getline(readme, line);) {
@@ -62,7 +62,7 @@ TEST_CASE("the flags in README are flags, with these values, and few") {
 }
 
 TEST_CASE(
-    "the short help has each flag's values whole, and the text behind or below, in 80 columns") {
+    "the short help shows each flag's values in full and the text beside or below, in 80 columns") {
   const std::string shown = printed({"-h"});
   CHECK(contains(shown, "\n    --max_restarts N|N/WINDOW    restarts after"));
   CHECK(contains(
@@ -71,7 +71,7 @@ TEST_CASE(
   for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 80);
 }
 
-TEST_CASE("each manual page has all flags of its command, and the help of ddprun the same text") {
+TEST_CASE("each manual page has all flags of its command, and --help prints the same text") {
   const auto [page, mode] = GENERATE(table<std::string, cli::Mode>(
       {{"", cli::Mode::run}, {"serve", cli::Mode::serve}, {"doctor", cli::Mode::doctor}}));
   const std::string source = cli::man_page(cli::page_of(page), "1");
@@ -118,7 +118,7 @@ TEST_CASE("ddprun's page names each variable that a worker gets") {
   CHECK(count > 15);
 }
 
-TEST_CASE("help on a topic is a part of the page, in the same words") {
+TEST_CASE("help on a topic prints that section of the page") {
   const std::string whole = printed({"--help"});
   for (const cli::Section& section : cli::page_of("").sections) {
     if (section.topic.empty()) continue;
@@ -132,7 +132,7 @@ TEST_CASE("help on a topic is a part of the page, in the same words") {
   CHECK(printed({"help", "exit_codes"}) == printed({"help", "exit-codes"}));
 }
 
-TEST_CASE("help on a flag is its item of the page, by any of its names") {
+TEST_CASE("help on a flag, by any of its names, prints its item of the page") {
   const std::string item = printed({"help", "redirects"});
   CHECK(item.starts_with("  --redirects, --redirect, -r MASK\n"));
   CHECK(contains(printed({"--help"}), "\n" + item));
@@ -146,7 +146,7 @@ TEST_CASE("help on a flag is its item of the page, by any of its names") {
   }
 }
 
-TEST_CASE("help on a command is the help of that command") {
+TEST_CASE("help on a command prints that command's help") {
   for (const char* command : {"serve", "doctor", "secret", "manifest"}) {
     CHECK(printed({"help", command}) == printed({command, "--help"}));
   }
@@ -160,7 +160,7 @@ TEST_CASE("help on a command is the help of that command") {
   CHECK(printed({"help", "help"}) == printed({"help"}));
 }
 
-TEST_CASE("help on what there is not is refused with what was probably meant") {
+TEST_CASE("help on an unknown topic is refused with the topic that was probably meant") {
   CHECK(refusal({"help", "rendevous"}) ==
         "no help on 'rendevous' (a program called help is run as ddprun ./help); did you mean "
         "rendezvous?");
@@ -173,13 +173,13 @@ TEST_CASE("help on what there is not is refused with what was probably meant") {
   CHECK(job({"--", "help", "me"}).command == std::vector<std::string>{"help", "me"});
 }
 
-TEST_CASE("a command on the page of another one refers to it") {
+TEST_CASE("the page of a command that another page describes refers to that page") {
   CHECK(printed({"help", "--man", "ddprun-stacks"}) == ".so man1/ddprun-status.1\n");
   CHECK(contains(printed({"help", "--man", "ddprun"}), ".TH \"DDPRUN\" \"1\""));
   CHECK(contains(printed({"help", "--man", "ddprun-serve"}), ".TH \"DDPRUN\\-SERVE\" \"1\""));
 }
 
-TEST_CASE("the version says what was built, without paths") {
+TEST_CASE("--version says what was built, without paths") {
   const std::string text = printed({"--version"});
   INFO(text);
 

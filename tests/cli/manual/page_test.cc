@@ -7,7 +7,7 @@
 using namespace ddprun;
 using tests::contains;
 
-TEST_CASE("in the source of a manual page nothing of the text is a request or an escape") {
+TEST_CASE("a manual page's source escapes all text that roff would interpret") {
   const cli::Page page{"ddprun-x",
                        "does x-y",
                        {"ddprun x [--a]"},
@@ -24,7 +24,7 @@ TEST_CASE("in the source of a manual page nothing of the text is a request or an
   CHECK(contains(source, ".TP\n\\fB\\-\\-a_b\\fR\n\\&.py\n"));
 }
 
-TEST_CASE("on a terminal text is filled, and a command line stays as it is") {
+TEST_CASE("on a terminal, text is wrapped and a command line is not") {
   const std::string line(90, 'x');
   const std::string text = cli::plain_text(cli::Section{
       "", "Title", std::string(79, 'a') + " b c\n\n    " + line, {{"--flag N", "Its text."}}});
