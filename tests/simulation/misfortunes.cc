@@ -102,7 +102,7 @@ void Simulation::misfortune_of_line() {
   reset(line, (ends & 1) != 0, (ends & 2) != 0);
 }
 
-/// Events that are no misfortune, or not the fault of hosts and lines.
+/// A stop, a question, or workers that hang or continue.
 void Simulation::request() {
   Node* const node = any_node([](const Node& one) { return one.runs(); });
   if (node == nullptr) return;
@@ -135,7 +135,7 @@ void Simulation::misfortune_of_node() {
   leave(*node);
 }
 
-/// All nodes are out of reach, while as many new ones come as a round needs.
+/// Cuts off all nodes, and adds as many new nodes as a round needs.
 void Simulation::part_from_others() {
   const size_t there = nodes_.size();
   for (size_t i = 0; i < there; ++i) {
@@ -144,7 +144,7 @@ void Simulation::part_from_others() {
   for (int i = 0; i < spec_.min_nodes && there < 8; ++i) add_node(false);
 }
 
-/// Lines of one node after the other, so that for longer than a lease some node is out of reach.
+/// Breaks the lines of one node after another: for longer than a lease, some node is out of reach.
 void Simulation::break_by_turns(int times) {
   Node* const node = any_node([](const Node& one) { return !one.hosting && !one.cut; });
   if (node == nullptr || times == 0 || settling_) return;
@@ -157,7 +157,7 @@ void Simulation::break_by_turns(int times) {
   after(milliseconds(leases(0.2), leases(0.4)), [this, times] { break_by_turns(times - 1); });
 }
 
-/// Often it is healed and cut again right after.
+/// Half of the nodes are soon cut off again after they are back.
 void Simulation::cut(Node& node, Duration duration) {
   if (node.cut || node.dead) return;
   note("node ", node.name, " is cut off");
@@ -194,7 +194,7 @@ void Simulation::freeze(Node& node, Duration duration) {
   });
 }
 
-/// An elected master in the node's process; for too long, and it is none any more.
+/// An elected master in the node's process stands still. If that takes too long, it steps down.
 void Simulation::stand_still(const Node& node, Duration duration) {
   if (!is_resident(node)) return;
   master_frozen_ = true;
@@ -219,7 +219,7 @@ void Simulation::suspend(Node& node, Duration duration) {
     note("node ", node.name, " resumes");
     node.suspended = false;
     ++node.changes;
-    // It may take a moment until the agent's turn comes.
+    // The agent may have to wait a moment for the CPU.
     after(milliseconds(0, 20), [this, &node] { catch_up(node); });
   });
 }
@@ -280,8 +280,8 @@ void Simulation::succeed(Node& node) {
   }
 }
 
-/// From here on all is well, but what is under way goes on: the job must end, and everyone who is
-/// there must be told.
+/// No new faults begin from here on, but current ones continue. The job has to end, and every node
+/// that still runs has to hear that.
 void Simulation::settle() {
   note("from here on nothing goes wrong");
   settling_ = true;

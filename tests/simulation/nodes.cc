@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The behaviour of a node: the agent as agent/agent.cc, the guardian as
-// launcher/guardian/guardian.cc, its workers.
+// The behaviour of a node: its workers, the agent as in agent/agent.cc, and the guardian as in
+// launcher/guardian/guardian.cc.
 #include <algorithm>
 #include <csignal>
 
@@ -192,7 +192,7 @@ void Simulation::start_workers(Node& node, const Layout& layout) {
 
 void Simulation::end_workers_after(Node& node, Duration duration) {
   after(duration, [this, &node, started = node.started] {
-    // Those of a suspended host do not end before it runs again.
+    // Workers of a suspended host do not end before the host runs again.
     if (node.suspended) {
       return node.deferred.push_back([this, &node] { workers_ended(node); });
     }
@@ -221,7 +221,7 @@ void Simulation::set_timer(Node& node) {
   });
 }
 
-/// The process runs again: timers, sockets and signals are there at once, in any order.
+/// The process runs again. Timers, sockets and signals have become ready in any order.
 void Simulation::catch_up(Node& node) {
   if (!node.runs()) return;
   auto waiting = std::exchange(node.deferred, {});
@@ -237,7 +237,7 @@ void Simulation::catch_up(Node& node) {
 
 // The guardian.
 
-/// Each heartbeat that is answered moves it: one event looks at the latest of these times.
+/// Each answered heartbeat moves node.liveness. One event checks the latest of these times.
 void Simulation::set_watch(Node& node) {
   if (node.watch && *node.watch <= *node.liveness) return;
   node.watch = node.liveness;
@@ -262,7 +262,7 @@ void Simulation::watch_liveness(Node& node) {
   });
 }
 
-/// The agent's process has ended, however it did.
+/// The agent's process has ended for any reason.
 void Simulation::end_agent(Node& node) {
   if (node.dead || node.killed) return;
   node.killed = true;
@@ -272,7 +272,7 @@ void Simulation::end_agent(Node& node) {
     if (line_of(id).node == node.name) close_agents_end(id);
   }
   node.deferred.clear();
-  // By the parent-death signal; and the guardian kills and reaps what is left.
+  // The parent-death signal kills the workers. The guardian kills and reaps what is left.
   after(milliseconds(0, kKernelsTime), [this, &node] {
     if (node.dead) return;
     if (node.round) note("node ", node.name, ": workers died with the agent");
@@ -294,7 +294,7 @@ void Simulation::guardian_says_gone(Node& node) {
 
 // Invariants.
 
-/// The master's own node cannot lose it.
+/// A node that hosts the master cannot lose its lease.
 void Simulation::check_lease(const Node& node) {
   const bool has_one = node.hosting || (node.lease_end && now_ < *node.lease_end);
   if (!has_one) violate("node " + std::to_string(node.name) + " starts workers without a lease");
@@ -316,11 +316,11 @@ void Simulation::check_start(const Node& node, const Layout& layout) {
       ++counts_.of_suspended_host;
     } else if (theirs.first != ours.first &&
                !was_told_of(std::min(theirs, ours), std::max(theirs, ours))) {
-      ++counts_.of_unknown_round;  // no node that joined had been in it
+      ++counts_.of_unknown_round;  // no node had told the new master of the old round
     } else if (other->unguarded) {
       ++counts_.of_unguarded_agent;
     } else if (other->hosting && is_being_killed(*other)) {
-      ++counts_.of_killed_master;  // which was started again within milliseconds
+      ++counts_.of_killed_master;  // it was started again within milliseconds
     } else {
       violate(round_text(ours) + " on node " + std::to_string(node.name) + ", " +
               round_text(theirs) + " on node " + std::to_string(other->name));
@@ -328,8 +328,8 @@ void Simulation::check_start(const Node& node, const Layout& layout) {
   }
 }
 
-/// A failure that the master has read waits for the lease of nodes that were out of reach then, and
-/// for that of no others.
+/// Once the master has read a failure, it waits only for the leases of nodes that were out of reach
+/// then.
 void Simulation::expect_end_of_round(const Node& sender, const message::Fail& fail) {
   const auto runs = [this, round = fail.round] {
     const rendezvous::Round& now = sessions_->round();
@@ -346,7 +346,7 @@ void Simulation::expect_end_of_round(const Node& sender, const message::Fail& fa
   });
 }
 
-/// What an elected master announces its successors know.
+/// An elected master's successors know each round that it announced, and the end of the job.
 void Simulation::check_recorded(const Node& node, const Layout& layout) {
   if (has_ended_) violate("a round begins, though a node was told the end of the job");
   const int master = numbers_.try_emplace(layout.round, node.master).first->second;
@@ -354,11 +354,11 @@ void Simulation::check_recorded(const Node& node, const Layout& layout) {
 }
 
 bool Simulation::was_told_of(const Round& other, const Round& at_start_of) const {
-  if (elected_) return true;  // by the state in etcd
+  if (elected_) return true;  // the state in etcd tells
   const auto found = told_then_.find(at_start_of);
   if (found == told_then_.end()) return false;
   const Told& told = found->second;
-  // If nobody has told of a round, there may be any.
+  // If nodes told of another master but of no round, that master may have any round.
   return told.rounds.contains(other) || (told.rounds.empty() && told.of_another);
 }
 
@@ -366,7 +366,7 @@ bool Simulation::is_being_killed(const Node& node) const {
   return node.killed && now_ - node.killed_at <= std::chrono::milliseconds(kKernelsTime);
 }
 
-/// By a node that another master had welcomed, and whose workers may still run.
+/// The sender's hello tells the master of an earlier one, and of the round if its workers run.
 void Simulation::hear_of_round(const Node& sender, const message::Hello& hello) {
   const std::string ours = "master " + std::to_string(masters_) + "/";
   if (hello.ticket.empty() || hello.ticket.starts_with(ours)) return;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Questions of agents to each other, a job that is stopped by one of its nodes, and workers that
-// hang.
+// Agents that ask each other, a node that stops the job, and workers that hang.
 #include <csignal>
 #include <utility>
 
@@ -14,7 +13,7 @@ namespace event = agent::event;
 
 namespace {
 
-/// Longer than any way there and back, and than whatever goes wrong lasts.
+/// Longer than any round trip and any fault.
 constexpr seconds kLongEnough{40};
 
 const std::string kHost = "host ";
@@ -72,14 +71,14 @@ void Simulation::take_answer(Node& node, const Informed& informed) {
   }
   node.asked.erase(question);
   ++counts_.answers;
-  if (informed.answer.empty()) return;  // it is told that there will be none
+  if (informed.answer.empty()) return;  // there will be no answer
   if (informed.answer != question_text(node.name, informed.number)) {
     violate("node " + std::to_string(node.name) + " has the answer to " + informed.answer);
   }
 }
 
-/// Calls `check` later, unless one of the nodes or the master dies or ends meanwhile, is out of
-/// reach or stands still, or a line of theirs is made or lost.
+/// Calls `check` later, unless until then one of the nodes or the master dies, ends, is out of
+/// reach or stands still, or gets or loses a line.
 void Simulation::expect_calm(const std::vector<const Node*>& nodes, std::function<void()> check) {
   std::vector<std::pair<const Node*, int>> before;
   before.reserve(nodes.size());
@@ -100,7 +99,7 @@ void Simulation::stop_job(Node& node) {
   in_agent(node, [this, &node] { perform(node, node.session.inquire(StopJob{}, now_)); });
 }
 
-/// The master has read it.
+/// The master has read a node's request to stop the job.
 void Simulation::check_stop() {
   ++counts_.stops;
   for (const auto& node : nodes_) {
@@ -137,7 +136,7 @@ void Simulation::tell_progress(Node& node, bool quiet) {
   });
 }
 
-/// The master says that the round hangs.
+/// The master has reported that the round hangs, so all of its nodes must have reported that.
 void Simulation::check_hang() {
   ++counts_.hangs;
   const Round now(masters_, *rounds_started_.rbegin());

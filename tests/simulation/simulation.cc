@@ -30,7 +30,7 @@ const char* name_of(const Reply& reply) {
   return notification ? kNotifications[notification->index()] : kReplies[reply.index()];
 }
 
-/// So many events only in a history that goes round in circles.
+/// Only a history with an endless loop has more events.
 constexpr std::uint64_t kMostEvents = 400'000;
 
 }  // namespace
@@ -92,7 +92,7 @@ bool Simulation::run() {
   };
   // The pauses of restarts, of round and session, and two time-outs in a row.
   if (!run_until(now_ + 3 * spec_.join_timeout + seconds(120), all_finished)) return false;
-  // The master waits for the leases of lost ones; if it stands still now, from then on.
+  // The master waits for the leases of lost nodes. If it stands still now, it first has to thaw.
   const auto still = std::chrono::milliseconds(master_frozen_ ? kLongestStandstill : 0);
   const Time quiet = now_ + still + 2 * lease_.lease + seconds(10);
   if (!run_until(quiet, [] { return false; })) return false;
@@ -102,7 +102,7 @@ bool Simulation::run() {
 
 // Time.
 
-/// Mostly that of a good network, now and then that of a bad one.
+/// The delay of a message: usually as in a good network, sometimes as in a bad one.
 Duration Simulation::delay() {
   if (chance(50)) return milliseconds(0, 3'000);
   return std::chrono::microseconds(number(50, chance(5) ? 50'000 : 2'000));
@@ -153,7 +153,7 @@ bool Simulation::is_blocked(const Line& line, bool there) const {
   return node.frozen || node.suspended;
 }
 
-/// From the master, which may be in its process.
+/// Whether `node` is cut off from the master. The process of a node may host the master.
 bool Simulation::is_cut(const Node& node) const {
   if (!elected_ || resident_ < 0) return node.cut;
   return node.name != resident_ && (node.cut || nodes_[static_cast<size_t>(resident_)]->cut);
@@ -177,7 +177,7 @@ void Simulation::pump(int line, bool there) {
   there ? arrive_at_master(line, parcel) : arrive_at_agent(line, parcel);
 }
 
-/// All that waited arrives now, line by line.
+/// All waiting parcels of these lines arrive now, line by line.
 void Simulation::pump_all(const std::function<bool(const Line&)>& which) {
   for (int id = 1; id <= static_cast<int>(lines_.size()); ++id) {
     const Line& line = line_of(id);
@@ -192,7 +192,7 @@ void Simulation::pump_all(const std::function<bool(const Line&)>& which) {
 void Simulation::arrive_at_master(int id, const Parcel& parcel) {
   Line& line = line_of(id);
   if (line.master != masters_ || !line.master_open || !sessions_) {
-    // The kernel of a host that lives answers with a reset.
+    // The kernel of a living host answers with a reset.
     const bool answers = !master_host_dead_ || line.master != masters_ || sessions_;
     if (answers && line.agent_open && parcel.kind != Parcel::Kind::ended) put_end(id, false);
     return;
@@ -262,7 +262,7 @@ void Simulation::close_masters_end(int id) {
   put_end(id, false);
 }
 
-/// By a device on the way, which may also lose what it had.
+/// A device on the way resets the line, and may lose the parcels that it had.
 void Simulation::reset(int id, bool agents_end, bool masters_end) {
   Line& line = line_of(id);
   if (line.own) return;
@@ -402,7 +402,7 @@ void Simulation::lose_elected(bool host_dies, Duration until_next) {
   after(until_next, [this] { start_master(); });
 }
 
-/// The answer may be lost with the master, and the request, too.
+/// Writes `state` to etcd. If the master is lost, its request or the answer may be lost, too.
 void Simulation::record(const JobState& state) {
   const auto way = [this] { return chance(8) ? milliseconds(0, leases(1.5)) : delay(); };
   if (!settling_ && chance(10)) after(delay(), [this] { misfortune_of_elected(); });
@@ -419,7 +419,7 @@ void Simulation::was_recorded(int master) {
   after(std::chrono::milliseconds(50), [this, master] { was_recorded(master); });
 }
 
-/// The process of a node that has ended; the master in it stays until the end is known.
+/// Ends the process of a finished node. A master in it first waits until all agents know the end.
 void Simulation::retire(Node& node) {
   if (is_resident(node) && sessions_->is_ending() && !sessions_->settled()) {
     return after(std::chrono::milliseconds(50), [this, &node] { retire(node); });
@@ -464,7 +464,7 @@ void Simulation::perform(const ServerActions& actions) {
   set_master_timer();
 }
 
-/// A round begins when the master says so, which its members may hear later.
+/// A round begins when the master announces it. Its members may read that later.
 void Simulation::note_start() {
   const rendezvous::Round& round = sessions_->round();
   if (round.phase() != rendezvous::Round::Phase::active) return;

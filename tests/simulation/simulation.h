@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random histories of a whole job: the session units of agents and master, Round and Machine, with
-// simulated processes, guardians, hosts, clocks and connections. No socket, no process, no waiting:
-// a history of minutes takes a millisecond, and its seed repeats it exactly.
+// simulated processes, guardians, hosts, clocks and connections. There are no sockets, processes or
+// waits: a history of minutes takes a millisecond, and its seed repeats it exactly.
 #pragma once
 
 #include <cstdint>
@@ -27,26 +27,26 @@ namespace ddprun::simulation {
 using Time = BootClock::time_point;
 using Duration = BootClock::duration;
 
-constexpr int kLongestStandstill = 15'000;  ///< of a master, in milliseconds
+constexpr int kLongestStandstill = 15'000;  ///< how long a master may stand still, in milliseconds
 
-/// In which the workers of an agent that was killed are ended, and again in which its guardian
-/// notices.
+/// In milliseconds: the longest time until a killed agent's workers are dead, and then until its
+/// guardian notices.
 constexpr int kKernelsTime = 20;
 
-/// Counts of events in a history, to see that histories are eventful.
+/// Counts events of a history, to see that histories are eventful.
 struct Counts {
   long rounds = 0;
   long resumed = 0;      ///< sessions that continued on a new line
   long leases_over = 0;  ///< of agents with workers
   long evicted = 0;      ///< nodes that the master gave up
-  long proven = 0;       ///< deaths that the master was told of
+  long proven = 0;       ///< deaths that guardians or agents reported to the master
   long masters = 0;
   long gave_up = 0;
-  long answers = 0;  ///< to what agents asked each other
-  long stops = 0;    ///< of the whole job
-  long hangs = 0;    ///< that the master found
+  long answers = 0;  ///< to questions between agents
+  long stops = 0;    ///< requests to stop the whole job
+  long hangs = 0;    ///< hanging rounds that the master found
 
-  // Where two rounds may run at once, as docs/design.md says.
+  // Cases in which two rounds may run at once, as docs/design.md says.
   long of_suspended_host = 0;
   long of_unknown_round = 0;
   long of_unguarded_agent = 0;
@@ -55,7 +55,7 @@ struct Counts {
   Counts& operator+=(const Counts& other);
 };
 
-/// A message on a line. There are more of them than of anything else.
+/// A message on a line. Most objects of a history are parcels.
 struct Parcel {
   enum class Kind {
     opened,
@@ -67,17 +67,17 @@ struct Parcel {
   std::shared_ptr<const rendezvous::Reply> reply = {};
 };
 
-/// One direction of a line. What is cut off stays on its way.
+/// One direction of a line. While a node is cut off, its parcels stay here.
 struct Way {
   std::deque<Parcel> parcels;
   Time last{};           ///< when the latest one arrives
-  bool has_gap = false;  ///< some were lost: nothing that follows is read
+  bool has_gap = false;  ///< parcels were lost, so the receiver reads no later one
 };
 
 /// A control connection. Both sides know it by the same number.
 struct Line {
   int node = 0;
-  int master = 0;  ///< which one
+  int master = 0;  ///< the master's number
   bool own = false;
   bool agent_open = true;
   bool master_open = true;
@@ -99,7 +99,7 @@ struct Node {
   bool cut = false;
 
   // The agent's process.
-  bool killed = false;  ///< or ended
+  bool killed = false;  ///< or ended by itself
   Time killed_at{};
   bool frozen = false;
   rendezvous::AgentSession session;
@@ -108,33 +108,33 @@ struct Node {
   bool handling = false;
   std::optional<rendezvous::Layout> layout;
   int restarts = 0;
-  int dial = 0;  ///< the attempt under way
+  int dial = 0;  ///< number of the current attempt
   std::optional<Time> timer;
   std::chrono::milliseconds lease{0};
   std::optional<Time> lease_end;
-  std::vector<std::function<void()>> deferred;  ///< until it runs again
+  std::vector<std::function<void()>> deferred;  ///< events until the process runs again
   bool finished = false;
   bool told_to_stop = false;
   std::uint64_t last_question = 0;
-  std::map<std::uint64_t, rendezvous::NodeId> asked;  ///< whom, and no answer has come yet
-  int changes = 0;                                    ///< of its lines, and of its being there
+  std::map<std::uint64_t, rendezvous::NodeId> asked;  ///< open questions, and whom they asked
+  int changes = 0;                                    ///< of its lines and its reachability
 
   // The guardian's process.
   bool guardian_killed = false;
-  std::optional<Time> liveness;  ///< when it begins to count the grace
-  std::optional<Time> watch;     ///< when it looks at that
+  std::optional<Time> liveness;  ///< when the agent's grace begins
+  std::optional<Time> watch;     ///< when the guardian checks `liveness`
   bool has_final_message = false;
 
   // The workers.
-  std::optional<int> round;   ///< that they run in
-  int round_master = 0;       ///< which started it
-  int master = 0;             ///< which spoke last
-  bool hosted_round = false;  ///< that master was in this process, and elected
-  int started = 0;            ///< how often, which tells old events from new
-  bool woken = false;         ///< its host was suspended since they were started
-  bool unguarded = false;     ///< the agent stood still without a guardian since then
-  bool hangs = false;         ///< they make no progress
-  int said_quiet = 0;         ///< of which start its agent said so
+  std::optional<int> round;   ///< the workers' round, while they run
+  int round_master = 0;       ///< the master of `round`
+  int master = 0;             ///< the master that spoke last
+  bool hosted_round = false;  ///< `round_master` was elected and in this process
+  int started = 0;            ///< counts the starts, to tell old events from new ones
+  bool woken = false;         ///< the host was suspended since the workers started
+  bool unguarded = false;     ///< since then, the agent stood still without a guardian
+  bool hangs = false;         ///< the workers make no progress
+  int said_quiet = 0;         ///< the value of `started` for which the agent reported that
 
   std::string session_name() const { return "session " + std::to_string(name); }
   bool runs() const { return !dead && !suspended && !killed && !frozen; }
@@ -142,22 +142,22 @@ struct Node {
 
 class Simulation {
  public:
-  /// With `wide` half of the masters are elected, as by etcd; and masters stand still with the node
-  /// that hosts them, lines break by turns, and workers cannot be started. A seed's history is
-  /// another one then.
+  /// With `wide`, half of the histories elect masters, as etcd does. Masters stand still with the
+  /// node that hosts them, lines break by turns, and starts of workers fail. A seed yields another
+  /// history than without `wide`.
   enum class Kind { narrow, wide };
 
   /// `trace`: writes each event to stderr.
   explicit Simulation(std::uint64_t seed, bool trace = false, Kind kind = Kind::narrow);
 
-  /// From the first join to the last answer. False: an invariant is broken, see violation().
+  /// Runs from the first join to the last answer. Returns false if violation() names one.
   bool run();
 
   const std::string& violation() const { return violation_; }
   const Counts& counts() const { return counts_; }
 
  private:
-  using Round = std::pair<int, int>;  ///< its master, and its number
+  using Round = std::pair<int, int>;  ///< the round's master and number
 
   // Chance and time.
   int leases(double count) const { return static_cast<int>(count * double(lease_.lease.count())); }
@@ -171,7 +171,7 @@ class Simulation {
   }
   bool run_until(Time end, const std::function<bool()>& done);
   void violate(const std::string& what);
-  /// Millions of histories are not traced: only one that is puts its words together.
+  /// Joins `parts` only if the history is traced: millions are not.
   template <class... Parts>
   void note(const Parts&... parts) const {
     if (trace_) print((... + text_of(parts)));
@@ -214,8 +214,8 @@ class Simulation {
   void tick_master();
   void set_master_timer();
 
-  // An elected master: at most one at a time, and the next one when the leases of its nodes are
-  // over, or when it has left.
+  // There is at most one elected master at a time. The next one starts when the leases of its nodes
+  // are over, or when it has left.
   bool elect();
   bool is_resident(const Node& node) const {
     return elected_ && node.name == resident_ && sessions_;
@@ -307,7 +307,7 @@ class Simulation {
   struct Due {
     Time time;
     std::uint64_t order;
-    size_t place;  ///< of its event
+    size_t place;  ///< the event's index in events_
     bool operator>(const Due& other) const {
       return time != other.time ? time > other.time : order > other.order;
     }
@@ -315,40 +315,40 @@ class Simulation {
   Time now_{};
   std::uint64_t last_order_ = 0;
   std::priority_queue<Due, std::vector<Due>, std::greater<>> queue_;
-  std::vector<std::function<void()>> events_;  ///< moved less than in the queue
+  std::vector<std::function<void()>> events_;  ///< outside the queue, which moves its entries often
   std::vector<size_t> free_places_;
 
-  std::deque<Line> lines_;  ///< in the order of their numbers, from 1; none is ever removed
+  std::deque<Line> lines_;  ///< by number, from 1; lines are never removed
   std::vector<std::unique_ptr<Node>> nodes_;
 
   std::optional<rendezvous::ServerSessions> sessions_;
   int masters_ = 0;
-  int master_changes_ = 0;  ///< of its being there
+  int master_changes_ = 0;  ///< of the master's reachability
   bool master_frozen_ = false;
   bool master_host_dead_ = false;
-  bool hosted_ = false;  ///< by a node
+  bool hosted_ = false;  ///< a node hosts the master
   bool never_returns_ = false;
   bool elected_ = false;
-  int resident_ = -1;                             ///< the node whose process it is in
-  std::optional<rendezvous::JobState> recorded_;  ///< in etcd
-  bool has_ended_ = false;                        ///< as a node was told
-  std::map<int, int> numbers_;                    ///< of rounds that ran, and their masters
+  int resident_ = -1;                             ///< the node whose process the master is in
+  std::optional<rendezvous::JobState> recorded_;  ///< the state in etcd
+  bool has_ended_ = false;                        ///< a node has read the end of the job
+  std::map<int, int> numbers_;                    ///< numbers of rounds that ran, and their masters
   std::optional<Time> master_timer_;
 
-  /// What a master knows of the rounds of earlier ones.
+  /// A master's knowledge of earlier masters' rounds.
   struct Told {
     std::set<Round> rounds;
     bool of_another = false;  ///< that there was another master
   };
-  Told told_;                        ///< this master
-  std::map<Round, Told> told_then_;  ///< and any master when it began a round
-  std::set<int> rounds_started_;     ///< by this master
-  std::set<std::shared_ptr<const rendezvous::Reply>> found_hangs_;  ///< by it, as it told of them
+  Told told_;                        ///< the current master's
+  std::map<Round, Told> told_then_;  ///< any master's when it began that round
+  std::set<int> rounds_started_;     ///< by the current master
+  std::set<std::shared_ptr<const rendezvous::Reply>> found_hangs_;  ///< this master's reports
   bool settling_ = false;
   long rounds_while_settling_ = 0;
 };
 
-/// An event for a process that stands still is seen when it runs again.
+/// If the agent's process stands still, it handles the event when it runs again.
 template <class What>
 void Simulation::in_agent(Node& node, const What& event) {
   if (node.dead || node.killed) return;

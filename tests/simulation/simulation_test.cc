@@ -21,12 +21,12 @@ constexpr std::uint64_t kHistories = 250;
 constexpr std::uint64_t kHistories = 2'500;
 #endif
 
-/// Histories of the seeds from `otherwise` on, or those that the environment names.
+/// Runs the histories of the seeds from `otherwise` on, or those that the environment names.
 void check_histories(std::uint64_t otherwise, Simulation::Kind kind = Simulation::Kind::narrow) {
   const auto first = from_environment("DDPRUN_SIMULATION_SEED", otherwise);
   const bool one = std::getenv("DDPRUN_SIMULATION_SEED") != nullptr;
   const auto count = from_environment("DDPRUN_SIMULATIONS", one ? 1 : kHistories);
-  if (std::getenv("DDPRUN_SIMULATIONS") != nullptr) alarm(0);  // they take as long as they take
+  if (std::getenv("DDPRUN_SIMULATIONS") != nullptr) alarm(0);  // no time limit
   Counts counts;
   int failed = 0;
   for (std::uint64_t seed = first; seed < first + count && failed < 10; ++seed) {
@@ -47,7 +47,7 @@ void check_histories(std::uint64_t otherwise, Simulation::Kind kind = Simulation
                  << ", of a killed master " << counts.of_killed_master);
   CHECK(failed == 0);
   if (count < 250) return;
-  // Else the histories are too uneventful to mean much.
+  // With fewer events, the histories would not test much.
   const auto at_least = [count](long seen, double each) {
     return static_cast<double>(seen) >= each * static_cast<double>(count);
   };
@@ -61,34 +61,34 @@ void check_histories(std::uint64_t otherwise, Simulation::Kind kind = Simulation
   CHECK(at_least(counts.hangs, 0.02));
 }
 
-// In parts, which may run beside each other.
+// The parts may run at the same time.
 
-TEST_CASE("whatever fails, two rounds never run at once, and everyone is answered") {
+TEST_CASE("in random histories, two rounds never run at once, and every node is answered") {
   check_histories(1);
 }
 
-TEST_CASE("whatever fails, two rounds never run at once: the second part", "[part]") {
+TEST_CASE("in random histories, two rounds never run at once: second part", "[part]") {
   check_histories(1 + kHistories);
 }
 
-TEST_CASE("whatever fails, two rounds never run at once: the third part", "[part]") {
+TEST_CASE("in random histories, two rounds never run at once: third part", "[part]") {
   check_histories(1 + 2 * kHistories);
 }
 
-TEST_CASE("whatever fails, two rounds never run at once: the last part", "[part]") {
+TEST_CASE("in random histories, two rounds never run at once: last part", "[part]") {
   check_histories(1 + 3 * kHistories);
 }
 
-TEST_CASE("whatever fails, two rounds never run at once: also with elected masters",
+TEST_CASE("in random histories with elected masters, two rounds never run at once",
           "[part][wide]") {
   check_histories(1, Simulation::Kind::wide);
 }
 
-TEST_CASE("histories in which the walk once saw a violation where there was none", "[part]") {
+TEST_CASE("histories that the checks once blamed wrongly have no violation", "[part]") {
   for (const std::uint64_t seed : {
            601'090'171,  // a round was dated when its node heard of it
-           601'727'536,  // a master stood still until the end, and waited for a lease
-           603'427'371,  // a new master had a round 6 ms after the one before was killed
+           601'727'536,  // a master stood still until the end and then waited for a lease
+           603'427'371,  // a new master had a round 6 ms after the old master was killed
        }) {
     Simulation history(seed);
     INFO("seed " << seed);
