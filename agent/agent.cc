@@ -87,7 +87,7 @@ Outcome Agent::run() {
     if (!cancelled) disk_.run(launcher::LogDir::remove_abandoned);
   });
   io_.run();
-  // As for every program: success whose output could not be written is none.
+  // As for every program, success counts only if the output could be written.
   const bool lost = !output_.write_error().empty();
   if (lost && std::holds_alternative<JobSucceeded>(*outcome_)) {
     return Error{Errc::system, "the workers succeeded, but " + output_.write_error()};
@@ -451,7 +451,7 @@ void Agent::end() {
   master_.resign([this] { reporter_.close_page([this] { io_.stop(); }); });
 }
 
-/// How long this node's workers run on without the master; zero: they do not.
+/// How long this node's workers run on without the master; zero if they do not.
 BootClock::duration Agent::workers_run_for() {
   using Clock = BootClock;
   const bool lost = master_.client().is_unreachable() && lease_end_ != Clock::time_point::max();

@@ -221,7 +221,7 @@ void NodeWorkers::abort_and_stop(int signal) {
   if (!is_first || !aborts_.begin(running, [this, signal] { stop(signal); })) stop(signal);
 }
 
-/// Whether its stderr mentions a lost peer or a timeout: then it is busy because it is ending.
+/// Whether the worker's stderr mentions a lost peer or a timeout: then it is busy with its end.
 bool NodeWorkers::is_about_to_fail(int rank) {
   rendezvous::Failure failure;
   failure.pid = group_->pid_of(rank - layout_.first_rank);

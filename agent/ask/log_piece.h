@@ -15,9 +15,9 @@ namespace ddprun::agent::ask {
 struct LogPiece {
   int rank = 0;
   int round = 0;                   ///< in which it was written: each begins at 0
-  std::uint64_t from = 0;          ///< bytes before the piece, as far as they were not kept
+  std::uint64_t from = 0;          ///< bytes that the worker wrote before the piece
   std::uint64_t next = 0;          ///< where the next piece begins
-  std::string text;                ///< empty: there is nothing more
+  std::string text;                ///< empty: the worker has written no more
   std::vector<std::string> files;  ///< to which the worker itself writes; not in `text`
 };
 

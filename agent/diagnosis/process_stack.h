@@ -32,7 +32,7 @@ struct ProcessStacks {
   std::vector<std::string> notes;
 };
 
-/// Whether it shows where the program is, and not only where its interpreter is.
+/// Whether `stack` shows where the program is, and not only where its interpreter is.
 bool shows_program(const ProcessStack& stack);
 
 /// The driver's function in which the main thread waits for its GPU: "cudaStreamSynchronize", or

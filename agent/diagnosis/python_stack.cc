@@ -54,7 +54,7 @@ bool is_library(const PythonFrame& frame) {
          frame.file.starts_with('<');
 }
 
-/// Whether it is a collective of PyTorch, under the name that users know: no wrapper of it.
+/// Whether the frame is a collective of PyTorch, and not a wrapper of one: users know its name.
 bool is_collective(const PythonFrame& frame) {
   return has_part(frame.file, "torch/distributed/") &&
          !has_part(frame.file, "torch/distributed/checkpoint") &&

@@ -20,7 +20,7 @@ struct PythonFrame {
 /// The innermost frame first.
 using PythonStack = std::vector<PythonFrame>;
 
-/// The main thread's stack in the dump of process `pid`; empty: there is none, or another text.
+/// The main thread's stack in the dump of process `pid`; empty if `json` has no such stack.
 PythonStack parse_py_spy(std::string_view json, int pid);
 
 /// The last traceback of Python in `text`, which may begin in the middle of it. Each line may begin
@@ -35,8 +35,8 @@ struct StackPlace {
   std::string text;  ///< "in all_reduce (train.py:88)": the program's own line, without its folder
 };
 
-/// Where a non-empty stack is: in a collective of PyTorch; in a call that may wait in one, such as
-/// backward(); or in neither. Calls such as item(), which Python's stack does not show, may wait.
+/// The place of a non-empty stack: in a collective of PyTorch; in a call that may wait in one, such
+/// as backward(); or in neither. Calls such as item() may wait, too: Python does not show that.
 StackPlace stack_place(const PythonStack& stack);
 
 }  // namespace ddprun::agent

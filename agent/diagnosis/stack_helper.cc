@@ -109,8 +109,8 @@ std::optional<StackRequest> request_of(std::span<const std::string> arguments) {
   return request;
 }
 
-/// Whether it is a worker of this helper's agent, or a worker's process: another process may have
-/// got its number since.
+/// Whether `pid` is a worker of this helper's agent, or a worker's process. Another process may
+/// have got the number since.
 bool is_of_worker(pid_t pid) {
   const pid_t agent = getppid();
   for (int i = 0; i < kMostAncestors && pid > 1; ++i) {

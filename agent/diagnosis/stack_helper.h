@@ -14,7 +14,7 @@ namespace ddprun::agent {
 /// The helper's time limit; the stacks that it has read until then are reported.
 inline constexpr std::chrono::milliseconds kStacksLimit{4'500};
 
-/// What the helper, a process of its own, is to read. Reading stacks may take seconds, a debugger's
+/// A request to the helper, a process of its own: reading stacks may take seconds, a debugger's
 /// calls belong to one thread, and a parent that traced its children would mix up their stops and
 /// their ends. The helper is this program again, as a child of the agent. The agent kills it if it
 /// takes too long, and nothing that it does outlives it.

@@ -10,7 +10,7 @@
 
 namespace ddprun::agent {
 
-/// Where the main thread of one rank is.
+/// The place of one rank's main thread.
 struct RankStack {
   int rank = 0;                     ///< global
   std::vector<std::string> frames;  ///< "main (train.py:101)", the outermost first

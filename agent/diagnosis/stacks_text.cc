@@ -19,7 +19,7 @@ struct Detail {
   size_t groups;  // at one place
 };
 
-/// From the most that a screen can show to the least that is still useful.
+/// The steps from the most that a screen can show to the least that is useful.
 constexpr Detail kDetails[] = {{40, 12}, {24, 8}, {16, 8}, {12, 8}, {8, 6},
                                {6, 6},   {5, 4},  {4, 4},  {3, 4},  {2, 4}};
 

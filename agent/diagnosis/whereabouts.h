@@ -18,8 +18,8 @@ namespace ddprun::agent {
 /// A worker that has not run for so long stood still before others failed, and not just for a nap.
 inline constexpr std::chrono::milliseconds kStandsStill{5'000};
 
-/// Where the worker with this global rank is; `stack` may be empty: unknown. It stands still if it
-/// has not run for `still`.
+/// The place of the worker with this global rank. An empty `stack` is unknown. The worker stands
+/// still if it has not run for `still`.
 rendezvous::WorkerPlace place_of(int rank, const launcher::ProcessSample& sample,
                                  const PythonStack& stack = {},
                                  std::chrono::milliseconds still = kStandsStill);

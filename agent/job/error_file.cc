@@ -21,7 +21,7 @@ namespace {
 
 using FileJson = nlohmann::json;
 
-/// The field `name` of `json`; null if there is none, or `json` is not an object.
+/// The field `name` of `json`; null if `json` is not an object or has no such field.
 const FileJson& field(const FileJson& json, const char* name) {
   static const FileJson none;
   if (!json.is_object()) return none;

@@ -32,12 +32,12 @@ std::string core_of(launcher::ExitStatus status, pid_t pid);
 struct Traces {
   WorkerException exception;
   std::string stderr_end;
-  std::string cause;       ///< that the host shows; may be empty
-  std::string core;        ///< its place; empty: there is none, or it is unknown
+  std::string cause;       ///< what the host says about it; may be empty
+  std::string core;        ///< the core's place; empty: unknown, or there is no core
   std::string log_folder;  ///< of its log files; empty: it has none
 };
 
-/// Where a worker leaves its traces.
+/// The places at which a worker leaves its traces.
 struct TracePlaces {
   std::string error_file;
   std::vector<std::string> log_files;  ///< that only this worker writes

@@ -72,7 +72,7 @@ class MasterConnection {
     if (entrance_) entrance_->begin_round();
   }
 
-  /// Where the workers of a round find their store.
+  /// The endpoint at which the workers of a round find their store.
   rendezvous::Endpoint store_of(const rendezvous::Layout& layout) const;
 
   /// Asks what this node waits for: WaitingFor has the answer.

@@ -69,7 +69,7 @@ class ProgressMonitor {
   Reported reported(int rank) const;
 
  private:
-  /// What a look finds; the next look compares with it.
+  /// The findings of a look. The next look compares with them.
   struct Seen {
     HangWatch::Time when;
     std::uint64_t output = 0;  ///< bytes

@@ -27,8 +27,8 @@ size_t after_brackets(std::string_view text, size_t at) {
   return at + 1;
 }
 
-/// Whether it has a back-reference such as \1, an extension of libc. Matching one may take forever,
-/// on the thread of the leases.
+/// Whether `text` has a back-reference such as \1, an extension of libc. Matching one may take
+/// forever, on the thread of the leases.
 bool refers_back(std::string_view text) {
   for (size_t at = 0; at < text.size();) {
     if (text[at] == '[') {

@@ -17,7 +17,7 @@ class ProgressPattern {
   /// Errors: usage.
   static Result<ProgressPattern> parse(const std::string& text);
 
-  /// Whether it matches a part of `line`.
+  /// Whether the pattern matches a part of `line`.
   bool matches(const std::string& line) const;
 
  private:

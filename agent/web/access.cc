@@ -20,7 +20,7 @@ std::string lower(std::string_view text) {
   return small;
 }
 
-/// Whether browsers take it for an IPv4 address: never for a name that somebody can register.
+/// Whether browsers take `host` for an IPv4 address. Nobody can register such a name.
 bool is_ipv4(std::string_view host) {
   return std::ranges::count(host, '.') == 3 &&
          std::ranges::all_of(host, [](char c) { return is_digit(c) || c == '.'; });

@@ -59,8 +59,8 @@ class History {
   /// The state of the job in words, by its latest event; lines.
   std::string verdict() const;
 
-  /// As JSON: "verdict", "state" (in a word), "well" (nothing is the matter), "seconds", and a list
-  /// of "events".
+  /// JSON with "verdict", "state" (in a word), "well" (no problem), "seconds", and a list of
+  /// "events".
   std::string json(double now) const;
 
   bool hangs() const { return hangs_; }

@@ -34,13 +34,13 @@ std::optional<TimerRequest> parse_timer_request(std::string_view line);
 /// The running timers.
 class TimerTable {
  public:
-  /// As many as a thousand workers need; further timers are ignored.
+  /// Enough for a thousand workers. Further timers are ignored.
   static constexpr std::size_t kMost = 16'384;
 
   void add(const TimerRequest& request);
   void clear() { timers_.clear(); }
 
-  /// The end of the first timer; nullopt: there is none.
+  /// The time at which the first timer ends; nullopt: no timer runs.
   std::optional<TimerRequest::Time> next() const;
 
   /// Removes the timers that have ended at `now`, and all others of their processes. Returns each

@@ -26,7 +26,7 @@ class WorkerWatch {
     int rank;  ///< global
     pid_t pid;
   };
-  /// Where the processes are, as their node sees them.
+  /// The processes' places, as their node sees them.
   struct Seen {
     std::vector<rendezvous::WorkerPlace> places{};
     std::vector<rendezvous::CallPlace> calls{};

@@ -80,7 +80,7 @@ void run_until(boost::asio::io_context& io, Condition condition) {
   }
 }
 
-/// Where the workers find the pipe.
+/// Opens the pipe; returns its path from the workers' environment.
 std::string opened(FileTimers& timers, const std::vector<std::string>& environment,
                    const std::string& folder) {
   timers.open(environment, folder);
