@@ -129,7 +129,7 @@ std::vector<std::string> assignments(const agent::WorkerEnv& environment, int lo
   return all;
 }
 
-/// Whether it is a rank: each worker has its own, even if it is not known yet.
+/// Whether the variable is a rank. Each worker has its own, even if it is not known yet.
 bool is_rank(std::string_view assignment) {
   return assignment.substr(0, assignment.find('=')).ends_with("RANK") &&
          !assignment.starts_with("GROUP_RANK=");

@@ -208,7 +208,7 @@ Result<std::shared_ptr<const Secret>> secret_to_send(const RawOptions& raw, cons
   return *secret ? Shared(std::make_shared<const Secret>(secret_text(*secret))) : Shared();
 }
 
-/// Whether it is this host: its agent needs no ssh.
+/// Whether `name` is this host. Its agent needs no ssh.
 bool is_own(const std::string& name, const Host& host) {
   return name.find('@') == std::string::npos &&
          (remote::is_loopback(name) || engine::is_same_host(name, host.name));

@@ -12,16 +12,16 @@
 
 namespace ddprun::doctor {
 
-/// Where to reach a node.
+/// An address by which others try to reach a node.
 struct Target {
   int node;
   std::string use;      ///< who chose the address, as in Link
   std::string address;  ///< numeric, or a host's name
 };
 
-/// Where node `rank` tries to connect to. With up to 32 nodes, each tries all others; with more,
-/// the nodes 1, 2, 4, 8 ... after it. `master`, the host of the rendezvous, stands for nodes
-/// without an address that others reach.
+/// The targets that node `rank` tries. With up to 32 nodes, each tries all others; with more, the
+/// nodes 1, 2, 4, 8 ... after it. `master`, the host of the rendezvous, stands for nodes without an
+/// address that others reach.
 std::vector<Target> targets(int rank, const std::vector<Facts>& nodes, const std::string& master);
 
 /// The number of turns in which pairs of nodes measure their bandwidth: enough for each pair of few

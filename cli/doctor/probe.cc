@@ -41,7 +41,7 @@ constexpr size_t kMostSent = 64 << 20;
 constexpr auto kLoadTime = 5s;
 constexpr int kLoadConnections = 4;  // one does not fill a fast network
 constexpr auto kLookInterval = 100ms;
-/// So many retransmissions without progress: these packets do not arrive.
+/// After so many retransmissions without progress, packets count as lost.
 constexpr std::uint32_t kLostPackets = 3;
 
 // A guest's request after the token.

@@ -29,7 +29,7 @@ void read_network(Facts& facts, const std::string& way, const std::string& root 
 /// Versions of Python and its libraries, and a digest of the program.
 void read_software(Facts& facts, const Order& order);
 
-/// Whether a file can be written there. A missing folder counts as one that could be made.
+/// Checks whether a file can be written in `path`, or in the part of `path` that exists.
 Folder try_folder(const std::string& path);
 
 }  // namespace ddprun::doctor

@@ -78,7 +78,7 @@ std::string read_until(const Fd& pipe, Clock::time_point deadline) {
   return text;
 }
 
-/// The interpreter's output, as far as it comes in time.
+/// The part of the interpreter's output that comes in time.
 std::string versions(const std::string& python) {
   const Fd nothing(open("/dev/null", O_RDWR | O_CLOEXEC));
   if (!nothing) return "";

@@ -27,7 +27,7 @@ struct EndpointView {
 /// Findings about a rendezvous that failed with `error`.
 Findings judge_rendezvous(const Error& error, const EndpointView& endpoint);
 
-/// Whether one of them is a failure.
+/// Whether a finding is a failure.
 bool has_failure(const Findings& findings);
 
 /// A line for each finding, with the remedy below, and a last line that counts them. Printable,

@@ -56,7 +56,7 @@ std::optional<std::chrono::milliseconds> parse_time(
 /// true, t, yes, y, 1 or false, f, no, n, 0, in either case.
 std::optional<bool> parse_truth(std::string_view text);
 
-/// Whether it is an IPv6 address that needs an interface, as in "fe80::1%eth0".
+/// Whether `address` is an IPv6 address that needs an interface, as in "fe80::1%eth0".
 bool is_link_local(std::string_view address);
 
 /// An endpoint as the user wrote it.

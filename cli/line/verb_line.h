@@ -24,7 +24,7 @@ struct VerbText {
 /// All commands, in the order of their help.
 std::span<const VerbText> verb_texts();
 
-/// The command of this name; nullptr: there is none.
+/// The command of this name, or nullptr.
 const VerbText* find_verb_text(std::string_view name);
 
 /// The arguments of such a command.

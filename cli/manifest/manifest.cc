@@ -31,7 +31,7 @@ bool is_label_character(char c) {
   return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
 }
 
-/// Whether it is a label of RFC 1123, in lower case as Kubernetes requires.
+/// Whether `text` is a label of RFC 1123, in lower case as Kubernetes requires.
 bool is_label(std::string_view text) {
   return !text.empty() && text.size() <= kLongestLabel &&
          std::all_of(text.begin(), text.end(), is_label_character) && text.front() != '-' &&

@@ -20,7 +20,7 @@ enum class ManifestKind {
   trainjob,  ///< a TrainJob of Kubeflow's Trainer, with a TrainingRuntime
 };
 
-/// Where the pods find the job's secret.
+/// The file in which the pods find the job's secret.
 inline constexpr std::string_view kSecretInPod = "/run/secrets/ddprun/secret";
 
 struct Manifest {
