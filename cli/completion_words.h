@@ -31,7 +31,7 @@ struct CompletedCommand {
   std::string name = {};  ///< empty: ddprun without a command
   std::vector<CompletedOption> options = {};
   Rest rest = Rest::nothing;              ///< what follows the options
-  std::vector<CompletedWord> words = {};  ///< that may follow the command's name: for Rest::words,
+  std::vector<CompletedWord> words = {};  ///< words after the command's name: for Rest::words,
                                           ///< or instead of a program
 };
 

@@ -14,11 +14,11 @@ namespace ddprun::agent::ask {
 /// A piece of what a worker has written, as JSON and back. Pure.
 struct LogPiece {
   int rank = 0;
-  int round = 0;                   ///< in which it was written: each begins at 0
+  int round = 0;                   ///< the round that wrote it; each begins at 0
   std::uint64_t from = 0;          ///< bytes that the worker wrote before the piece
   std::uint64_t next = 0;          ///< where the next piece begins
   std::string text;                ///< empty: the worker has written no more
-  std::vector<std::string> files;  ///< to which the worker itself writes; not in `text`
+  std::vector<std::string> files;  ///< files that the worker writes itself; not in `text`
 };
 
 /// The most bytes of a piece: as JSON they fit into an answer to another node.

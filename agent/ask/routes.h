@@ -27,7 +27,7 @@ struct Answer {
   std::string body;       ///< JSON, unless `type` says otherwise
   std::string type = "application/json";
   std::vector<std::pair<std::string, std::string>> fields = {};  ///< more of the answer's header
-  bool follows = false;  ///< what HttpServer::publish sends comes after it
+  bool follows = false;  ///< HttpServer::publish sends more after it
 };
 
 /// Takes the answer, at once or later; ignores a second one. It may outlive the asker.

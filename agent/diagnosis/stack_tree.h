@@ -15,7 +15,7 @@ struct RankStack {
   int rank = 0;                     ///< global
   std::vector<std::string> frames;  ///< "main (train.py:101)", the outermost first
   std::string state;                ///< what the kernel says: "waiting (futex)"
-  double seconds = 0;               ///< for which it has not run; 0: unknown
+  double seconds = 0;               ///< how long it has not run; 0: unknown
 };
 
 /// A call, and all that is called from it.

@@ -22,7 +22,7 @@ struct Stacks {
 
   std::vector<Host> hosts;         ///< one for each node
   std::vector<std::string> notes;  ///< what could not be read and why, each once
-  size_t more_notes = 0;           ///< for which there was no room; some may be the same
+  size_t more_notes = 0;           ///< notes without room here; some may be equal
   StackTree tree;
 };
 

@@ -40,7 +40,7 @@ struct Traces {
 /// The places at which a worker leaves its traces.
 struct TracePlaces {
   std::string error_file;
-  std::vector<std::string> log_files;  ///< that only this worker writes
+  std::vector<std::string> log_files;  ///< files that only this worker writes
   std::string log_folder;              ///< of all its log files; may be empty
   launcher::Output::StderrEnd stderr_end;
 };

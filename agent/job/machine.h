@@ -112,7 +112,7 @@ struct StopWorkers {
 };
 /// Report that this node takes no further part.
 struct Leave {
-  int signal;  ///< that ddprun got
+  int signal;  ///< the signal that ddprun got
 };
 struct Finish {
   Outcome outcome;

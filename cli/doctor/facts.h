@@ -64,14 +64,14 @@ struct Facts {
   int workers = 1;
 
   // Network. Addresses are numeric; empty: none.
-  std::string way;             ///< from which it reaches the rendezvous, if others can reach it
-  std::string interface;       ///< of that address
+  std::string way;             ///< its address towards the rendezvous, if others can reach it
+  std::string interface;       ///< the interface with that address
   int mtu = -1;                ///< of that interface; -1: unknown
   int speed = -1;              ///< likewise, in Mbit/s; -1: unknown
-  std::string name_address;    ///< of the host's name
-  std::string gloo_address;    ///< that PyTorch's Gloo would publish
+  std::string name_address;    ///< the address of the host's name
+  std::string gloo_address;    ///< the address that PyTorch's Gloo would publish
   bool gloo_is_set = false;    ///< by GLOO_SOCKET_IFNAME
-  std::string nccl_interface;  ///< that NCCL would take
+  std::string nccl_interface;  ///< the interface that NCCL would take
   std::string nccl_address;
   std::vector<std::string> no_interface;  ///< wrong variables: "GLOO_SOCKET_IFNAME=eth7"
   int port = 0;                           ///< where this node answers the others' probes
@@ -88,7 +88,7 @@ struct Facts {
   std::vector<Folder> folders;
 
   // Devices.
-  int gpus = 0;                             ///< that the job may use
+  int gpus = 0;                             ///< GPUs that the job may use
   std::vector<Gpu> gpu_health;              ///< of all GPUs of the host
   std::vector<std::string> gpu_errors;      ///< of the driver since the boot: "0000:3b:00: Xid 79"
   bool driver_differs = false;              ///< its module and library have different versions
@@ -105,7 +105,7 @@ struct Link {
   int from = 0;  ///< node ranks
   int to = 0;
   std::string use;           ///< who chose the address: "ddprun", "Gloo", "NCCL", or several
-  std::string address;       ///< to which it tried to connect
+  std::string address;       ///< the address that it tried
   std::string error;         ///< why it failed; empty: it succeeded
   double round_trip = 0;     ///< in ms, the shortest of several
   double clock_ahead = 0;    ///< the other's wall clock minus ours, in s
