@@ -143,7 +143,7 @@ TEST_CASE("a flag accepts each value that it completes") {
   }
 }
 
-TEST_CASE("--print_completion refuses a shell without a script") {
+TEST_CASE("completion is refused for a shell without a script") {
   CHECK(refusal({"--print_completion", "tcsh"}) ==
         "--print_completion expects bash, zsh or fish, not 'tcsh'");
   CHECK(contains(refusal({"serve", "--print_completion", "bash"}), "is not for ddprun serve"));

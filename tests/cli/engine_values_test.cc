@@ -119,7 +119,7 @@ TEST_CASE("a job of one node ignores the nodes and the id of the engine's job") 
   }
 }
 
-TEST_CASE("--engine none ignores the engine, and an engine that is named has to be the job's") {
+TEST_CASE("the value none of --engine ignores the engine, and a named engine has to be the job's") {
   const agent::JobSpec spec = job({"--engine", "none", "train"}, host(kStep));
   CHECK(spec.max_nodes == 1);
   CHECK(spec.local_size == 1);
@@ -249,7 +249,7 @@ TEST_CASE("by default, workers get SIGUSR2 90 s before the time limit of a job o
   CHECK_FALSE(job({"train"}).deadline);
 }
 
-TEST_CASE("--deadline_signal takes one signal that can be caught and a time, and nothing else") {
+TEST_CASE("the flag --deadline_signal takes only one signal that can be caught, and a time") {
   for (const char* value : {"USR2@", "USR2@soon", "USR1,USR2", "@90s", "USR3", "KILL@5s", "90s"}) {
     INFO(value);
     CHECK(tests::contains(refusal({"--deadline_signal", value, "train"}), "--deadline_signal "));

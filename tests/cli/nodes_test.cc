@@ -64,7 +64,7 @@ TEST_CASE("the port is 29500 for several nodes or an endpoint, else a free port"
   CHECK(job({"train"}).master_port == 0);
 }
 
-TEST_CASE("--master_address means --master_addr") {
+TEST_CASE("the flag --master_address means --master_addr") {
   CHECK(job({"--master_address", "a", "train"}).master_addr == "a");
   CHECK(job({"--master-address=a", "train"}).master_addr == "a");
   CHECK(job({"--master_address", "a", "--master_addr", "b", "train"}).master_addr == "b");
@@ -85,7 +85,7 @@ TEST_CASE("the endpoint overrides the master's address and port, in either order
   CHECK(before.master_port == 2);
 }
 
-TEST_CASE("--master_port is the port of an endpoint without one") {
+TEST_CASE("an endpoint without a port gets that of --master_port") {
   CHECK(job({"--rdzv_endpoint", "b", "--master_port", "1", "train"}).master_port == 1);
 }
 
@@ -109,7 +109,7 @@ TEST_CASE("a specific flag overrides --rdzv_conf, and both override the environm
   CHECK(job({"train"}, on).last_call == 1s);
 }
 
-TEST_CASE("--max_restarts limits restarts in total, or within a time") {
+TEST_CASE("the flag --max_restarts limits restarts in total, or within a time") {
   CHECK(job({"--max_restarts", "0", "train"}).restart_window == 0ms);
   CHECK(job({"--max_restarts", "3/90s", "train"}).restart_window == 90s);
   CHECK(job({"--max_restarts", "2", "train"}, host({"PET_MAX_RESTARTS=3/1h"})).restart_window ==

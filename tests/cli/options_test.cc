@@ -135,7 +135,7 @@ TEST_CASE("an IPv6 address may stand in brackets") {
   CHECK(job({"--master_addr", "fd00::1", "train"}).master_addr == "fd00::1");
 }
 
-TEST_CASE("--web serves the page at 127.0.0.1, or at the address in the same word") {
+TEST_CASE("the flag --web serves the page at 127.0.0.1, or at the address in the same word") {
   CHECK_FALSE(job({"train"}).web);
   CHECK(job({"--web", "train"}).web->text() == "127.0.0.1:0");
   CHECK(job({"--web", "train"}).command == std::vector<std::string>{"train"});
@@ -174,7 +174,7 @@ TEST_CASE("workers can be counted by GPUs and CPUs") {
         "gpu-or-1");
 }
 
-TEST_CASE("--nproc_per_node gpu counts the GPUs of an inherited list that this host has") {
+TEST_CASE("the value gpu of --nproc_per_node counts an inherited list's GPUs that exist") {
   const std::vector<std::string> eight = {"0", "1", "2", "3", "4", "5", "6", "7"};
   const cli::Host on = host({"CUDA_VISIBLE_DEVICES=GPU-a,MIG-b,7"}, eight);
   const agent::JobSpec spec = job({"--nproc_per_node", "gpu", "train"}, on);
@@ -253,7 +253,7 @@ TEST_CASE("help names every flag and its variable in lines that fit a terminal")
   CHECK(longest <= 80);
 }
 
-TEST_CASE("-h prints a short help of two columns on one screen") {
+TEST_CASE("the flag -h prints a short help of two columns on one screen") {
   const std::string help = printed({"-h"});
   CHECK(help == printed({"help"}));
   CHECK(help.find("--nproc_per_node N|auto|gpu|cpu") != std::string::npos);

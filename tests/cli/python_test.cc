@@ -200,7 +200,7 @@ TEST_CASE("torchrun's plug-ins are refused, with the alternative") {
         "--events FILE, which gets a JSON object per line");
 }
 
-TEST_CASE("--run_path runs a path of any name as torchrun does, even with --no_python") {
+TEST_CASE("the flag --run_path runs a path of any name as torchrun does, even with --no_python") {
   for (const agent::JobSpec& spec : {job({"--run_path", "--no_python", "/x/train", "--lr", "1"}),
                                      job({"/x/train", "--lr", "1"}, host({"PET_RUN_PATH=1"}))}) {
     REQUIRE(spec.command.size() == 7);

@@ -98,7 +98,7 @@ TEST_CASE("the agent on the launching host is started without ssh") {
   CHECK(job.hosts[1].starter[2] == "2222");
 }
 
-TEST_CASE("--export names variables by name or by the beginning of their names") {
+TEST_CASE("the flag --export names variables by name or by the beginning of their names") {
   const cli::Host here =
       launching({"PATH=/bin", "NCCL_DEBUG=INFO", "HOME=/root", "WANDB_KEY=k", "MY=x y"});
   CHECK(hosts({"--hosts", "a", "train"}, here).hosts[0].order.environment ==

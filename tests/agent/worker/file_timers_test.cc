@@ -143,7 +143,7 @@ TEST_CASE("the number of timers is limited") {
   CHECK(expired.front().pid == 7);
 }
 
-TEST_CASE("a worker whose timer ends gets its signal; a worker that released its timer gets none") {
+TEST_CASE("a worker gets its timer's signal when the timer ends, unless it released the timer") {
   const Folder folder;
   boost::asio::io_context io;
   FileTimers timers(io.get_executor());

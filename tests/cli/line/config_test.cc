@@ -123,7 +123,7 @@ TEST_CASE("a wrong file is refused with its line, its key, and the valid values"
   CHECK(refused("'lease=3' = 3").starts_with("ddprun.toml:1: no flag is called lease=3"));
 }
 
-TEST_CASE("--config names another file, or none") {
+TEST_CASE("the flag --config names another file, or none") {
   cli::Host on = host({"DDPRUN_CONFIG=by_variable"});
   on.read_config = [](const std::string& path, bool named) -> Result<std::optional<std::string>> {
     if (path == "missing") return Error{Errc::usage, "cannot be read: No such file"};

@@ -162,7 +162,7 @@ TEST_CASE("more_ports in --rdzv_conf gives further ports and needs is_host") {
   }
 }
 
-TEST_CASE("--rdzv_conf says how to reach etcd, with torchrun's keys") {
+TEST_CASE("keys of --rdzv_conf say how to reach etcd, as for torchrun") {
   agent::JobSpec job;
   cli::EtcdConf etcd;
   must(cli::set_rdzv_conf("protocol=https,cacert=/ca,cert=/c,key=/k", job, etcd));
@@ -280,7 +280,7 @@ TEST_CASE("ranks are separated by commas") {
   CHECK_FALSE(cli::parse_ranks(text));
 }
 
-TEST_CASE("texts are separated by commas; a doubled comma is a comma in a text") {
+TEST_CASE("a comma separates texts, and a doubled comma is a comma in a text") {
   using Texts = std::vector<std::string>;
   CHECK(cli::parse_texts("loss") == Texts{"loss"});
   CHECK(cli::parse_texts("a b,c") == Texts{"a b", "c"});

@@ -179,7 +179,7 @@ TEST_CASE("the page of a command that another page describes refers to that page
   CHECK(contains(printed({"help", "--man", "ddprun-serve"}), ".TH \"DDPRUN\\-SERVE\" \"1\""));
 }
 
-TEST_CASE("--version says what was built, without paths") {
+TEST_CASE("the version says what was built, without paths") {
   const std::string text = printed({"--version"});
   INFO(text);
 
