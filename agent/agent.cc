@@ -254,7 +254,8 @@ void Agent::on(const rendezvous::node_event::GaveUp& event) {
   handle_event(event::JobClosed{event.error});
 }
 
-/// Prepares the guardian: if this process is killed, it tells the master that no worker runs.
+/// Prepares the guardian: if this process is killed, the guardian tells the master that no worker
+/// runs.
 void Agent::on(const rendezvous::node_event::Connected&) {
   using boost::asio::ip::tcp;
   const auto bytes = [](const tcp::endpoint& address) {

@@ -41,7 +41,7 @@ class Agent {
   Agent(const JobSpec& job, Events& events);
   ~Agent();
 
-  /// As agent::run. Call it once.
+  /// Does what agent::run does. Call it once.
   Outcome run();
 
  private:

@@ -74,7 +74,7 @@ class JobReporter {
   /// The rendezvous' sentence about the ranks for which the first failed rank waited.
   void suspected(const std::string& suspect);
 
-  /// As stall_report().
+  /// No rank makes progress, or some do again. The texts are those of stall_report().
   void stalled(const std::string& text, const std::string& statuses, int round);
 
   /// The workers of `layout` run. `waited`: the wait before; nullopt: too short to mention.

@@ -70,11 +70,11 @@ class NodeWorkers {
   /// kills at once.
   void stop(int signal, bool to_whole_groups = false);
 
-  /// As stop, but first samples the workers' places for exits(), after a failure that looks like a
-  /// consequence. Takes a millisecond; a stop() in this time acts at once.
+  /// Like stop(), but first samples the workers' places for exits(), after a failure that looks
+  /// like a consequence. Takes a millisecond; a stop() in this time acts at once.
   void look_and_stop(int signal);
 
-  /// As stop, for a round that hangs: workers whose stacks could not be read, and which catch
+  /// Like stop(), for a round that hangs: workers whose stacks could not be read, and which catch
   /// SIGABRT, get it and a second to print their stacks.
   void abort_and_stop(int signal);
 
@@ -88,7 +88,7 @@ class NodeWorkers {
   /// Call it at each SIGCHLD.
   void child_changed();
 
-  /// As StackCollector::collect, for the running workers.
+  /// Calls StackCollector::collect for the running workers.
   void collect_stacks(bool native, StackCollector::Done done) {
     progress_.begin_stops();
     stacks_.collect(processes(), native,

@@ -61,8 +61,8 @@ Result<> check_step_in_job(const Hosts& step, const Variables& variables) {
                                 " does not have: the step is another job's"};
 }
 
-/// For a heterogeneous job, Slurm tells the batch script the hosts of the first component only, and
-/// the shell of salloc those of each component apart.
+/// Sets only_a_part for several components of a heterogeneous job: Slurm tells the batch script the
+/// hosts of the first component only, and the shell of salloc those of each component apart.
 Result<> read_components(Allocation& allocation, const Variables& variables) {
   const auto components = find_number(variables, "SLURM_HET_SIZE", kMostNodes);
   if (!components) return components.error();

@@ -38,7 +38,7 @@ struct Job {
   std::vector<std::string> origins{};  ///< for messages: where values come from, one per line
   std::string warning{};               ///< for the user; empty: nothing
   std::string instead{};               ///< FailedStart::instead
-  /// For the agents, as text, beside their orders; nullptr: none.
+  /// The agents get it beside their orders, as text; nullptr: none.
   std::shared_ptr<const Secret> secret{};
 };
 

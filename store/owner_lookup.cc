@@ -130,7 +130,8 @@ bool answers(int netlink) {
   return ask(netlink, {"127.0.0.1", ntohs(address.sin_port), "0.0.0.0", 0}).sockets.size() == 1;
 }
 
-/// For a thread: a table of many connections takes milliseconds. nullopt: there is no table.
+/// Finds the connections in /proc/net. Call it in a thread: a table of many connections takes
+/// milliseconds. nullopt: there is no table.
 std::optional<std::vector<KernelSockets>> read_table(const std::vector<SocketEnds>& connections) {
   std::string table = file_text("/proc/net/tcp");
   if (table.empty()) return std::nullopt;

@@ -41,7 +41,7 @@ struct SocketOwner {
     unknown,  ///< this host does not tell
   };
 
-  /// Whether it belongs to this user, as far as this host can tell.
+  /// Whether it belongs to this user, or this host cannot tell whose it is.
   bool may_be_ours() const { return kind == Kind::ours || kind == Kind::unknown; }
 
   Kind kind = Kind::unknown;

@@ -105,7 +105,7 @@ struct JobSpec : rendezvous::RoundSpec, rendezvous::LeaseSpec {
   StoreHost store = StoreHost::agent;
   std::string role = "default";  ///< ROLE_NAME
 
-  // Where workers run.
+  // The workers' bindings.
   std::optional<launcher::NumaBinding> numa_binding;  ///< nullopt: where ddprun may
   std::vector<launcher::Binding> bindings;            ///< by local rank, if either flag is given
   bool report_bindings = false;                       ///< log the bindings before the workers start

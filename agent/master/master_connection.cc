@@ -207,7 +207,7 @@ void MasterConnection::find_place(const rendezvous::Client::Located& located) {
   asio::post(executor_, [located, place = places_[dialed_place_]] { located(place); });
 }
 
-/// Passes an event on to the node. What this connection knows better than the client is changed.
+/// Passes an event on to the node. Changes it if this connection knows better than the client.
 void MasterConnection::on(const rendezvous::NodeEvent& event) {
   const bool is_searched = !places_.empty();
   if (is_searched && std::holds_alternative<node_event::Located>(event)) return;

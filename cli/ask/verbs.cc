@@ -177,7 +177,7 @@ int stop_job(const VerbLine& line) {
                ", has ended\n");
 }
 
-/// For a terminal, only text, lines and tabs; a progress line stays one.
+/// The text as it is printed: on a terminal, only text, lines and tabs; a progress line stays one.
 std::string shown_log(const std::string& text) {
   if (isatty(STDOUT_FILENO) == 0) return text;
   std::string shown;

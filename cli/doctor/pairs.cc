@@ -150,7 +150,7 @@ Findings judge_round_trips(const std::vector<Link>& links) {
 }
 
 /// How far each node's clock is ahead of the clocks that it has met: the middle difference. So the
-/// odd one of three clocks is found. Of two clocks either may be wrong.
+/// odd one of three clocks is found. If there are only two, either may be wrong.
 std::vector<double> clocks_ahead(size_t nodes, const std::vector<Link>& links) {
   std::vector<std::vector<double>> met(nodes);
   for (const Link& link : links) {

@@ -63,7 +63,8 @@ inline constexpr DataType kLastType = DataType::complex128;
 
 bool has_root(Operation operation);
 
-/// For operations with a root: whether data comes from it; otherwise it goes to it.
+/// Whether data comes from the root; otherwise it goes to the root. Only for operations with a
+/// root.
 bool is_from_root(Operation operation);
 bool reduces(Operation operation);
 

@@ -24,7 +24,7 @@ class Route {
  public:
   Route(const Task& task, int rank, int size);
 
-  /// For this rank itself, both are the same data.
+  /// Both are the same data if `other` is this rank itself.
   Outgoing to(int other) const;
   Incoming from(int other) const;
 

@@ -37,7 +37,7 @@ struct GroupMember {
               std::shared_ptr<FailureBroadcast> broadcast = nullptr,
               std::unique_ptr<Backend> connected = nullptr);
 
-  /// For ranks that are connected already, all in this process.
+  /// The ranks are connected already, all in this process.
   GroupMember(GroupContext group, std::string chosen_backend, std::unique_ptr<Backend> connected);
 
   /// Whether this process is a fork of the one that joined.

@@ -310,7 +310,7 @@ void TaskMaker::check_types(Operation operation, const ConstBuffer& in, const Bu
          describe_type(out) + ": in and out must be of one type");
 }
 
-/// What a call moves: the bytes of structs, else the elements themselves.
+/// The parts that a call moves: the bytes of structs, else the elements themselves.
 Parts TaskMaker::moved_parts(Operation operation, const ConstBuffer& buffer,
                              std::size_t count) const {
   if (buffer.type != DataType::opaque) return {buffer.type, 1};

@@ -24,7 +24,7 @@ class LivenessTimer {
   /// In the agent: it does not expire.
   void clear();
 
-  // For the guardian:
+  // In the guardian:
 
   /// Readable when it has expired.
   int fd() const { return fd_.get(); }

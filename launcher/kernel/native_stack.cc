@@ -22,7 +22,7 @@ std::string name_of_file(std::string_view path) {
   return std::string(path.substr(path.rfind('/') + 1));
 }
 
-/// How many characters at the start of `name` look like brackets but are none; 0: no such text.
+/// The length of the text at the start of `name` whose brackets belong to a name; 0: no such text.
 size_t unit_at(std::string_view name) {
   constexpr std::string_view kAnonymous = "(anonymous namespace)";
   constexpr std::string_view kOperator = "operator";

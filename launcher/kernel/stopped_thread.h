@@ -13,7 +13,7 @@ namespace ddprun::launcher {
 /// run; so does the kernel if this process dies in any way. Hence PTRACE_SEIZE: PTRACE_ATTACH would
 /// stop it by a signal that stays. A thread that a signal had stopped before stays stopped.
 ///
-/// For a process that has blocked SIGCHLD. Only its calling thread may use the stopped one.
+/// This process must have blocked SIGCHLD. Only the thread that called stop() may use the object.
 class StoppedThread {
  public:
   /// Errors: system (refused, or the thread has ended), timed_out (it does not stop, for instance

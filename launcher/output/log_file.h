@@ -22,7 +22,7 @@ class LogFile {
   /// The last bytes, at most `count`; empty for a device.
   std::string tail(size_t count) const;
 
-  /// For a process that writes directly; this object owns it.
+  /// The descriptor, for a process that writes directly; this object owns it.
   int fd() const { return fd_.get(); }
 
  private:

@@ -29,7 +29,7 @@ struct StreamMasks {
   }
 };
 
-/// Where the workers' output goes: by default only to the console. Plain data.
+/// The destinations of the workers' output: by default only the console. Plain data.
 struct LogSpec {
   StreamMasks redirects;               ///< to a file and not to the console
   StreamMasks tees;                    ///< to a file and the console; overrides redirects

@@ -86,7 +86,7 @@ struct Spawned {
 /// only stdin, stdout and stderr open, and starts without the signal settings of block_signals.
 /// Does not wait for exec.
 ///
-/// For a process without signal handlers, whose other threads block all signals.
+/// This process must have no signal handlers, and its other threads must block all signals.
 Spawned spawn(std::vector<Command> commands);
 
 /// Raises this process's limit of open files to the maximum. Children of `spawn` start with the

@@ -80,7 +80,8 @@ struct TellOwners {
 
 }  // namespace agent_action
 
-/// What a session reports to its node. Client reports Connected and Located, AgentSession the rest.
+/// The events that a session reports to its node. Client reports Connected and Located,
+/// AgentSession the rest.
 namespace node_event {
 
 /// The master's settings for every node. It comes before any notification.

@@ -36,7 +36,7 @@ constexpr int kMaxRestarts = INT_MAX / 2;   // likewise
 constexpr int kMaxLocalSize = 65'536;
 constexpr int kMaxPort = 65'535;
 
-/// Whether a process that ended so has failed. One that only stopped has not ended.
+/// Whether a process that ended so has failed. A process that only stopped has not ended.
 bool is_failure(int wait_status) {
   return WIFSIGNALED(wait_status) || (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) != 0);
 }

@@ -25,7 +25,7 @@ TEST_CASE("a round is reported as a restart only if one was counted") {
   std::string said;
   log::set_writer([&said](std::string_view line) { said = line; });
   reporter.round_started(layout_of(2, 1), {});
-  SECTION("one was counted") {
+  SECTION("a restart was counted") {
     reporter.worker_failed();
     reporter.round_started(layout_of(3, 2), {});
     CHECK(tests::contains(said, "restart 2 of 3: round 3 with "));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each parser of bytes that another process wrote takes a time that is linear in them: whoever
-// sends the most that is allowed holds up the event loop no longer than its bytes are worth.
+// Each parser of bytes that another process wrote takes a time that is linear in them: a process
+// that sends the most that is allowed holds up the event loop no longer than its bytes are worth.
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -119,7 +119,7 @@ TEST_CASE("etcd's answers are decoded in linear time") {
   check_json(decode_any, R"({"header":{},"responses":[{"response_range":{"kvs":[)", "]}}]}");
 }
 
-TEST_CASE("what other nodes answer is read in linear time") {
+TEST_CASE("answers of other nodes are read in linear time") {
   const Parse stacks = [](std::string_view text) { agent::parse_stacks(text, 0, 8); };
   check_json(agent::ask::status_in, "", "");
   check_json(agent::ask::status_in, R"({"nodes":[{"host":"a","ranks":)", "}]}");
@@ -131,7 +131,7 @@ TEST_CASE("what other nodes answer is read in linear time") {
   check_linear(stacks, {R"({"stacks":[{"at":"f","ranks":")", "0-7,", R"("}]})"});
 }
 
-TEST_CASE("what helpers and workers say is read in linear time") {
+TEST_CASE("output of helpers and workers is read in linear time") {
   const Parse dump = [](std::string_view text) { agent::parse_py_spy(text, 7); };
   const Parse traceback = [](std::string_view text) { agent::parse_traceback(std::string(text)); };
   const Parse error_file = [](std::string_view text) {
@@ -155,7 +155,7 @@ TEST_CASE("what helpers and workers say is read in linear time") {
   check_linear(agent::parse_notify_message, {"STATUS=", "\x1b", ""});
 }
 
-TEST_CASE("what the doctors of other nodes say is read in linear time") {
+TEST_CASE("messages of other nodes' doctors are read in linear time") {
   check_json(doctor::decode_facts, "", "");
   check_json(doctor::decode_facts, R"({"gpus":)", "}");
   check_json(doctor::decode_order, R"({"folders":)", "}");

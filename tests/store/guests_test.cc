@@ -67,7 +67,7 @@ TEST_CASE("the oldest silent connection of the site with most is closed first") 
   CHECK_FALSE(guests.in_the_way());
 }
 
-TEST_CASE("of sites with equal numbers of silent connections, the oldest connection is closed") {
+TEST_CASE("if sites have equally many silent connections, the oldest connection is closed") {
   Guests guests(limits(100, 3));
   const auto first = guests.add(kStranger);
   guests.add(kMember);

@@ -21,7 +21,7 @@ TEST_CASE("a closed connection that counts as root's belongs to nobody") {
   CHECK(owner_of({{1001, 0}}, 1000) == SocketOwner{Kind::foreign, 1001});
 }
 
-TEST_CASE("of connections with the same ends, any of another user makes them foreign") {
+TEST_CASE("connections with the same ends are foreign if any belongs to another user") {
   CHECK(owner_of({{1000, 77}, {1001, 78}}, 1000) == SocketOwner{Kind::foreign, 1001});
   CHECK(owner_of({{1001, 78}, {1000, 77}}, 1000) == SocketOwner{Kind::foreign, 1001});
   CHECK(owner_of({{1000, 77}, {0, 0}}, 1000) == SocketOwner{Kind::ours});

@@ -91,7 +91,7 @@ void CpuMesh::take_arrived() {
   arrived_.clear();
 }
 
-/// Connects, unless done, and greets, as far as that is possible now without blocking.
+/// Connects, unless done, and greets. Does only what is possible now without blocking.
 void CpuMesh::reach(int rank) {
   do {
     throw_if_stopped();

@@ -28,9 +28,9 @@ void find_optional(F*& function, void* library, const char* name) {
   function = reinterpret_cast<F*>(::dlsym(library, name));
 }
 
-/// For a list of functions X(name): declares a pointer for each, or looks each up in `library` and
-/// sets it in `table`. Names of cuda.h are macros for today's version of a function, so a name is
-/// expanded before it becomes text.
+/// Macros for a list of functions X(name): DDP_FUNCTION_POINTER declares a pointer for each,
+/// DDP_FIND_FUNCTION looks each up in `library` and sets it in `table`. Names of cuda.h are macros
+/// for today's version of a function, so a name is expanded before it becomes text.
 #define DDP_TEXT(name) #name
 #define DDP_FUNCTION_POINTER(name) decltype(&::name) name = nullptr;  // NOLINT
 #define DDP_FIND_FUNCTION(name) \

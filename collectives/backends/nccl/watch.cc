@@ -85,7 +85,7 @@ void NcclWatch::add(std::shared_ptr<NcclCall> call) {
   if (sleeps_) changed_.notify_all();  // otherwise the thread polls already
 }
 
-/// For a second the thread looks by itself: waking it would cost each call some microseconds.
+/// Polls for a second before it sleeps: waking the thread would cost each call some microseconds.
 void NcclWatch::wait_for_call(std::unique_lock<std::mutex>& lock) {
   constexpr int kLooks = 20;
   for (int look = 0; look < kLooks && calls_.empty() && !stopping_; ++look) {

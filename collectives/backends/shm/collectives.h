@@ -62,9 +62,9 @@ class ShmCollectives {
   /// Calls stop() when one of the connections ends. Throws std::system_error.
   void watch(std::vector<HangupWatch::Connection> connections);
 
-  /// For use after run() has thrown. Returns a call in which this rank sent data to a rank that has
-  /// ended before it came to the call; nullopt if there is none. Waits up to a second for such an
-  /// end.
+  /// Returns a call in which this rank sent data to a rank that has ended before it came to the
+  /// call; nullopt if there is none. Waits up to a second for such an end. Call it after run() has
+  /// thrown.
   struct Untaken {
     int rank = 0;
     Call call;

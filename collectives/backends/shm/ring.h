@@ -56,7 +56,7 @@ class ShmRing {
   /// contiguous.
   bool peek(std::span<char> bytes);
 
-  /// For use after write() or read(): whether the other end sleeps and has to be woken.
+  /// Whether the other end sleeps and has to be woken. Call it after write() or read().
   bool must_wake_reader() { return must_wake(ring_->reader_sleeps); }
   bool must_wake_writer() { return must_wake(ring_->writer_sleeps); }
 

@@ -109,7 +109,8 @@ class ShmRounds {
   /// Its data, `bytes` in total, as it said to out().
   const char* data_of(int rank, std::size_t bytes) const { return place(rank, round_, bytes); }
 
-  /// What another rank has shown in one of the last rounds, after a failure; null: nothing yet.
+  /// The call that another rank has shown in one of the last rounds; null: none yet. Use it after a
+  /// failure.
   const Call* call_of(int rank, std::uint64_t round) const {
     return has_shown(rank, round) ? &slot(rank, round).call : nullptr;
   }

@@ -33,7 +33,7 @@ struct PowerSgdOptions {
 };
 
 /// PowerSGD (Vogels et al., NeurIPS 2019): sends a gradient of n by m elements as two matrices of
-/// (n + m) * rank elements. What the approximation leaves out is added to this rank's next gradient
+/// (n + m) * rank elements. This rank adds what the approximation leaves out to its next gradient
 /// (error feedback), and each approximation begins with the one before (warm start). Compresses
 /// float32 matrices that become less than half as large; averages others exactly. Keeps a copy of
 /// each compressed gradient. After a gradient that is not finite, no later one is. Use one hook for

@@ -33,8 +33,8 @@ namespace ddp {
 /// stays usable. Errors of every call: usage (a limit is exceeded, a timeout is below 0),
 /// unreachable (the store is lost; every later call throws the same), system.
 ///
-/// Thread: any, any number of calls at once; a call that waits does not block others. What a call
-/// has stored is visible to every call that begins after it returned, in every process.
+/// Thread: any, any number of calls at once; a call that waits does not block others. A value that
+/// a call has stored is visible to every call that begins after it returned, in every process.
 class DDP_EXPORT Store {
  public:
   /// The timeout of one call. Default: the store's.

@@ -381,8 +381,9 @@ class DistributedDataParallel {
     return forward(std::forward<Args>(arguments)...);
   }
 
-  /// As in ddp::DistributedDataParallel: no_sync() lets gradients accumulate, join() says that this
-  /// rank has no more inputs, statistics() is the cost of the last backward pass that averaged.
+  /// The same functions as in ddp::DistributedDataParallel: no_sync() lets gradients accumulate,
+  /// join() says that this rank has no more inputs, statistics() is the cost of the last backward
+  /// pass that averaged.
   [[nodiscard]] ddp::DistributedDataParallel::NoSync no_sync() {
     return reducer_->model().no_sync();
   }

@@ -149,7 +149,7 @@ TEST_CASE("ddprun's own error file is the worker's with its exit code, as under 
   CHECK(error_file_for_caller(failure_of(kFlat, 3 << 8), kFlat, 0) == kFlat);
 }
 
-TEST_CASE("for a worker of another node, ddprun's own error file is made of that node's failure") {
+TEST_CASE("ddprun's own error file for a worker of another node is made of that node's failure") {
   const auto file =
       json::parse(error_file_for_caller(failure_of(kRecord, 3 << 8), "", 1'700'000'001));
   json expected = json::parse(kRecord);

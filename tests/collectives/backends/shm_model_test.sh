@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Checks the models shm_rounds.pml, shm_ring.pml and shm_given_up.pml: in no interleaving does a rank read another's data too
-# early or too late, or sleep for ever; and the check finds the mistakes that BROKEN and other macros make.
+# early or too late, or sleep forever; and the check finds the mistakes that BROKEN and other macros make.
 set -euo pipefail
 models=$(cd "$(dirname "$0")" && pwd)
 command -v spin > /dev/null || { echo "spin is not installed" && exit 77; }

@@ -5,7 +5,7 @@
 
 using ddp::internal::compare_statuses;
 
-TEST_CASE("of equally many ranks, those furthest behind are named first, by their call's number") {
+TEST_CASE("groups of equally many ranks are named by their call's number, furthest behind first") {
   CHECK(compare_statuses({{0, "in no call since #18 barrier"},
                           {1, "in no call since #2 barrier"},
                           {2, "at #19 barrier"}}) ==

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One rank of a job that only a launcher can end. The last rank makes no call, rank 0 waits for
-// rank 1, and rank 1 for the failure of rank 0. Nobody reads from a connection to the last rank,
-// and SIGTERM is ignored.
+// rank 1, and rank 1 for the failure of rank 0. No rank reads from a connection to the last rank,
+// and each ignores SIGTERM.
 
 #include <csignal>
 #include <cstdio>

@@ -139,7 +139,7 @@ bool is_refused(const Communicator& self, ncclDataType_t type, ncclRedOp_t op) {
   return self.size == 1 && op == ncclAvg && is_float8(type);
 }
 
-/// For averages in windows NCCL 2.30 uses a kernel that it does not have.
+/// Whether NCCL 2.30 uses a kernel that it does not have, as it does for averages in windows.
 bool lacks_kernel(const void* in, const void* out, ncclDataType_t type, ncclRedOp_t op) {
   const bool is_float =
       is_float8(type) || type == ncclFloat16 || type == ncclBfloat16 || type == ncclFloat32;

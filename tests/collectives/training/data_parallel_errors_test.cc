@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What DistributedDataParallel refuses, and how it loses ranks.
+// DistributedDataParallel refuses wrong use, and reports lost ranks.
 
 #include <array>
 #include <csignal>

@@ -26,7 +26,7 @@ TEST_CASE("the tail is at most twenty lines") {
   CHECK(tail.text() == expected);
 }
 
-TEST_CASE("as many long lines as fit whole into 4 KiB are kept") {
+TEST_CASE("the tail keeps long lines that fit whole into 4 KiB, or the end of one") {
   const std::string long_line(3000, 'x');
   CHECK(tail_of(long_line + "\n" + long_line + "\nend\n") == long_line + "\nend");
   CHECK(tail_of(std::string(100'000, 'y')) == std::string(StderrTail::kBytes, 'y'));
