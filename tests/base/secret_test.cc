@@ -43,7 +43,7 @@ TEST_CASE("a secret's memory is not in core dumps") {
   CHECK(mapping.find(" dd ") != std::string::npos);  // "do not include area into core dump"
 }
 
-TEST_CASE("a process that has had a secret leaves no core dump; without one it does") {
+TEST_CASE("only a process that has had a secret leaves no core dump") {
   const pid_t child = fork();
   REQUIRE(child >= 0);
   if (child == 0) {

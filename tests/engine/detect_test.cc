@@ -233,7 +233,7 @@ TEST_CASE("a pod of Volcano has the hosts of its own task") {
   CHECK(tests::contains(refusal(on("elsewhere", volcano)), "plugins env and svc"));
 }
 
-TEST_CASE("PBS lists a host for each process; scripts run on the first host, tasks on all") {
+TEST_CASE("PBS lists a host for each process, and runs scripts on the first host, tasks on all") {
   const Environment script = {{"PBS_ENVIRONMENT", "PBS_BATCH"},
                               {"PBS_JOBID", "604319.head"},
                               {"PBS_JOBCOOKIE", "6B8C4F9D774B0AA5"},
@@ -307,7 +307,7 @@ TEST_CASE("a task of Flux has its rank, its hosts by a command, and may be in a 
 }
 
 TEST_CASE(
-    "a batch script of Flux runs on the first host of an instance; a command prints the hosts") {
+    "a batch script of Flux runs on an instance's first host, and a command prints the hosts") {
   const Environment script = {{"FLUX_ENCLOSING_ID", "f2oFpsLwsLm"},
                               {"FLUX_URI", "local:///tmp/flux-yMvT/local-0"}};
   const Allocation job = found(on("gpu07", script, {{"flux hostlist local", "gpu[07-09]\n"}}));
@@ -323,7 +323,8 @@ TEST_CASE(
                         "this host, login, is not one of the 3"));
 }
 
-TEST_CASE("ports are the same on every node, differ between jobs, and are none of clients") {
+TEST_CASE(
+    "ports are the same on every node, differ between jobs, and are outside the clients' range") {
   const auto ports = ports_of("4711.0");
   CHECK(ports.size() > 1);
   CHECK(ports_of("4711.0") == ports);

@@ -198,7 +198,7 @@ TEST_CASE("if one rank cannot map the memory of all, each rank gets its own memo
   });
 }
 
-TEST_CASE("memory that the host does not have is refused on every rank; the group stays usable",
+TEST_CASE("memory that the host does not have is refused on every rank, and the group stays usable",
           "[tcp][nodes]") {
   check_ranks(2, [](ProcessGroup& group) {
     constexpr std::size_t kBytes = std::size_t{1} << 46;

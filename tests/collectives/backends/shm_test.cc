@@ -221,7 +221,7 @@ TEST_CASE("a rank that need not wait notices that another was lost") {
   CHECK_THROWS_AS(theirs.receive({.number = 2}, 0), ShmStopped);
 }
 
-TEST_CASE("a round with its data ends well after a rank was lost; the next one fails") {
+TEST_CASE("a round with its data ends well after a rank was lost, and the next one fails") {
   const ShmArena arena = arena_of(2);
   ShmRounds ours(arena.members(), 0, 2, false);
   std::jthread other([&] { ShmRounds(arena.members(), 1, 2, false).exchange({.number = 7}, 0); });
@@ -277,7 +277,7 @@ TEST_CASE("a rank that waits for another can be stopped at any time") {
   }
 }
 
-TEST_CASE("what a rank showed counts, even if it was lost before it woke sleeping ranks") {
+TEST_CASE("a call that a rank showed counts, even if the rank was lost before it woke others") {
   const ShmArena arena = arena_of(2);
   ShmRounds rounds(arena.members(), 0, 2, false);
   std::atomic<bool> stopped = false;

@@ -51,7 +51,7 @@ bool send(const FinalMessage& message) {
   return composed;
 }
 
-TEST_CASE("the final message is the one set last; a cleared or too long one is not sent") {
+TEST_CASE("the final message is the one set last, unless it was cleared or is too long") {
   const Master master;
   static FinalMessage message;  // zeros
   CHECK_FALSE(send(message));

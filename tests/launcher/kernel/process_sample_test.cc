@@ -129,7 +129,7 @@ TEST_CASE("the time still is measured on the clock of the process's CPU, within 
   CHECK(time_still(run, 905'000, 99'990) == 0ms);
 }
 
-TEST_CASE("each CPU's clock is read on it; a CPU that is not ours has none") {
+TEST_CASE("each CPU's clock is read on it, and a CPU that is not ours has none") {
   if (!last_run_of_this_thread()) return;
   const std::vector<int> allowed = allowed_cpus();
   const int missing = 100'000;

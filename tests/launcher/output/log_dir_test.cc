@@ -66,7 +66,7 @@ void write(const fs::path& file) {
 
 }  // namespace
 
-TEST_CASE("error files are in torchrun's layout; directories are created with their parents") {
+TEST_CASE("error files are in torchrun's layout, in directories created with their parents") {
   const Tmpdir scratch;
   LogDir logs;
   must(logs.open((scratch / "a/b").string(), "job-7", false));

@@ -95,7 +95,7 @@ TEST_CASE("a failed allocation fails the call on all ranks, with the bytes") {
   }
 }
 
-TEST_CASE("NCCL makes a group without one of its ranks; before 2.27 the rest connects again",
+TEST_CASE("NCCL makes a group without one of its ranks, and before 2.27 the rest connects again",
           "[gpu]") {
   const int size = GENERATE(2, 3, 4);
   const std::string version = GENERATE("22807", "22605");
