@@ -117,7 +117,7 @@ ask::JobStatus Agent::status() const {
   const std::chrono::duration<double> age = std::chrono::steady_clock::now() - began_;
   return own_status(job_,
                     {host_name_, getppid(), machine_.state(), was_member_ ? &layout_ : nullptr,
-                     master_name_, restarts_, age.count(), workers_.ranks()});
+                     master_name_, restarts_, age.count(), workers_.ranks(), workers_.importing()});
 }
 
 /// Acts as on SIGTERM. The master stays until the other nodes have ended, too.

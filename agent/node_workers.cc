@@ -9,6 +9,7 @@
 #include "agent/diagnosis/whereabouts.h"
 #include "agent/job/consequence.h"
 #include "agent/job/report_hints.h"
+#include "agent/worker/template_command.h"
 #include "agent/worker/worker_devices.h"
 #include "agent/worker/worker_env.h"
 #include "agent/worker/worker_terminal.h"
@@ -55,6 +56,7 @@ NodeWorkers::NodeWorkers(boost::asio::any_io_executor executor, const JobSpec& j
       stacks_(executor_, job_.program, host_name_),
       progress_(executor_, job_, output_),
       timers_(executor_),
+      preload_(executor_, job_, host_name_, [this] { child_changed(); }),
       aborts_(executor_),
       round_end_(executor_, host_name_, round_end_hooks()) {}
 
@@ -74,6 +76,7 @@ Result<> NodeWorkers::open_files() {
   if (!opened) return opened;
   timers_.open(setup_.inherited(), setup_.log_folder());
   progress_.open(setup_.inherited());
+  preload_.begin(setup_.inherited());
   return {};
 }
 
@@ -86,14 +89,26 @@ void NodeWorkers::start(const rendezvous::Layout& layout, const rendezvous::Endp
   aborts_.set_unread({});
   output_.remove_workers();
   group_.emplace(executor_, job_.stop_grace, group_hooks());
+  after_forking_ = nullptr;
   setup_.prepare(layout_, store, more_variables(), [this, store](auto workers) {
     end_waiting("the files of --log_dir are there");
-    events_.round_ready(layout_, store.host, store.port);
-    const Result<> started = start_workers(std::move(workers));
-    started ? round_end_.watch(!job_.devices.empty())
-            : handle_event_(event::StartFailed{started.error(), group_->size()});
+    preload_.when_known([this, store, workers = std::make_shared<decltype(workers)>(
+                                          std::move(workers))](auto failure) {
+      end_waiting("the import of " + preloaded_text(job_) + " has ended");
+      events_.round_ready(layout_, store.host, store.port);
+      failure ? on_import_failed(std::move(*failure)) : start_workers(std::move(*workers));
+    });
+    if (preload_.is_waited_for()) report_waiting();
   });
   if (setup_.is_preparing()) report_waiting();
+}
+
+/// No worker ran: the node's first rank stands for all of them.
+void NodeWorkers::on_import_failed(rendezvous::Failure failure) {
+  failure.rank = layout_.first_rank;
+  if (failure.cause.empty()) failure.cause = missing_module_text(failure, job_);
+  if (failure.cause.empty()) failure.cause = "importing " + preloaded_text(job_) + " (--preload)";
+  handle_event_(event::WorkerFailed{std::move(failure)});
 }
 
 launcher::WorkerGroup::Hooks NodeWorkers::group_hooks() {
@@ -126,22 +141,42 @@ std::vector<std::string> NodeWorkers::more_variables() {
   return all;
 }
 
-Result<> NodeWorkers::start_workers(Result<std::vector<WorkerSetup::Worker>> workers) {
-  if (job_.cannot_run) return *job_.cannot_run;
-  if (!workers) return workers.error();
+void NodeWorkers::start_workers(Result<Workers> workers) {
+  if (job_.cannot_run || !workers) {
+    return handle_event_(event::StartFailed{job_.cannot_run ? *job_.cannot_run : workers.error()});
+  }
   std::vector<launcher::Command> commands;
   for (WorkerSetup::Worker& worker : *workers) {
     commands.push_back(take_command(worker, job_.tty, output_));
   }
+  if (preload_.is_ready()) return fork_workers(std::move(*workers), std::move(commands));
   Result<std::vector<launcher::Child>> children = group_->start(std::move(commands));
-  if (!children) return children.error();
-  report_missing_terminals(*children);
-  for (int local_rank = 0; local_rank < layout_.local_size; ++local_rank) {
-    const auto i = static_cast<size_t>(local_rank);
-    add_output(local_rank, std::move((*workers)[i]), std::move((*children)[i]));
+  on_started(std::move(*workers), children ? launcher::Forked{std::move(*children), std::nullopt}
+                                           : launcher::Forked{{}, children.error()});
+}
+
+void NodeWorkers::fork_workers(Workers workers, std::vector<launcher::Command> commands) {
+  const auto began = std::chrono::steady_clock::now();
+  preload_.forker().fork(
+      std::move(commands), [this, began, workers = std::make_shared<Workers>(std::move(workers))](
+                               launcher::Forked forked) {
+        group_->adopt(forked.children, began);
+        on_started(std::move(*workers), std::move(forked));
+        if (after_forking_) std::exchange(after_forking_, nullptr)();
+      });
+}
+
+void NodeWorkers::on_started(Workers workers, launcher::Forked started) {
+  report_missing_terminals(started.children);
+  for (size_t i = 0; i < started.children.size(); ++i) {
+    add_output(static_cast<int>(i), std::move(workers[i]), std::move(started.children[i]));
+  }
+  if (round_end_.is_stopping()) return;
+  if (started.failure) {
+    return handle_event_(event::StartFailed{*started.failure, group_->size()});
   }
   watch_progress();
-  return {};
+  round_end_.watch(!job_.devices.empty());
 }
 
 void NodeWorkers::watch_progress() {
@@ -243,11 +278,14 @@ void NodeWorkers::stop(int signal, bool to_whole_groups) {
   end_watches();
   aborts_.cancel();
   setup_.cancel();
+  preload_.cancel();
   const bool is_first = !round_end_.is_stopping();
   round_end_.stop(signal);
   if (is_first) events_.round_stopping(layout_.round, signal);
   if (is_first || !group_->is_killing()) report_waiting();  // a second one kills
-  group_->stop(signal, to_whole_groups);
+  if (!preload_.is_forking()) return group_->stop(signal, to_whole_groups);
+  is_first ? preload_.forker().stop_forking() : preload_.forker().kill();
+  after_forking_ = [=, this] { group_->stop(signal, to_whole_groups); };
 }
 
 bool NodeWorkers::interrupt(int rank) {
@@ -419,6 +457,7 @@ void NodeWorkers::end_waiting(std::string_view news) {
 
 std::string NodeWorkers::waiting_for() const {
   if (setup_.is_preparing()) return "the disk of --log_dir, which does not create files";
+  if (preload_.is_waited_for()) return preload_.importing() + " (--preload)";
   if (round_end_.have_all_ended())
     return "ddprun's output to be written: its reader or its disk has stopped";
   if (!round_end_.is_stopping() && !running().empty()) {

@@ -21,6 +21,7 @@
 #include "agent/round_end.h"
 #include "agent/stack_collector.h"
 #include "agent/worker/file_timers.h"
+#include "agent/worker/preload.h"
 #include "agent/worker/worker_setup.h"
 #include "agent/worker/worker_watch.h"
 #include "base/error.h"
@@ -48,9 +49,12 @@ class NodeWorkers {
               launcher::Output& output, Events& events, std::function<void(Event)> handle_event,
               std::chrono::seconds uneven_end = std::chrono::seconds(30));
 
-  /// Makes the directory for log and error files, and the pipe of FileTimers. Call it once, before
-  /// any round, as it may block. Errors: usage (--log_dir).
+  /// Makes the directory for log and error files, and the pipe of FileTimers, and starts the import
+  /// of --preload. Call it once, before any round, as it may block. Errors: usage (--log_dir).
   Result<> open_files();
+
+  /// "importing torch", while the workers of a round wait for --preload; else empty.
+  std::string importing() const { return preload_.is_waited_for() ? preload_.importing() : ""; }
 
   /// Starts the workers of a round; those of the last round have ended. If the disk has to create
   /// log files first, the workers start later. `store` becomes their MASTER_ADDR and MASTER_PORT.
@@ -131,7 +135,11 @@ class NodeWorkers {
 
   RoundEnd::Hooks round_end_hooks();
   launcher::WorkerGroup::Hooks group_hooks();
-  Result<> start_workers(Result<std::vector<WorkerSetup::Worker>> workers);
+  using Workers = std::vector<WorkerSetup::Worker>;
+  void start_workers(Result<Workers> workers);
+  void fork_workers(Workers workers, std::vector<launcher::Command> commands);
+  void on_started(Workers workers, launcher::Forked started);
+  void on_import_failed(rendezvous::Failure failure);
   void add_output(int local_rank, WorkerSetup::Worker worker, launcher::Child child);
   std::vector<std::string> more_variables();
   void watch_progress();
@@ -168,6 +176,7 @@ class NodeWorkers {
   StackCollector stacks_;
   ProgressMonitor progress_;
   FileTimers timers_;
+  Preload preload_;
   std::function<void(rendezvous::NodeProgress)> progress_changed_;
   bool is_quiet_ = false;  // the last news of progress_
   AbortStacks aborts_;
@@ -178,6 +187,7 @@ class NodeWorkers {
   std::optional<launcher::WorkerGroup> group_;
   std::vector<Started> started_;  // by local rank
   std::vector<int> succeeded_;
+  std::function<void()> after_forking_;  // nullptr: nothing waits for the end of forking
 };
 
 }  // namespace ddprun::agent

@@ -29,7 +29,7 @@ ask::NodeStatus own_node(const JobSpec& job, OwnPart part) {
   ask::NodeStatus node;
   node.host = std::move(part.host);
   node.pid = part.pid;
-  node.state = state_name(part.state);
+  node.state = part.importing.empty() ? state_name(part.state) : part.importing;
   node.local_size = job.local_size;
   node.ranks = std::move(part.ranks);
   if (part.layout != nullptr) {

@@ -21,6 +21,7 @@ struct OwnPart {
   int restarts = 0;
   double seconds = 0;  ///< since it began
   std::vector<ask::RankStatus> ranks;
+  std::string importing;  ///< "importing torch": its workers wait for that; empty: they do not
 };
 
 /// The job as this node knows it: its own part is the only node in it.

@@ -65,6 +65,7 @@ struct JobSpec : rendezvous::RoundSpec, rendezvous::LeaseSpec {
   std::vector<std::string> command;  ///< argv of every worker, program first
   std::size_t own_arguments = 1;     ///< index of the user's first argument, after a script's name
   bool workers_report = false;       ///< a worker that exits with 1 has told the user why
+  std::vector<std::string> preload;  ///< modules that python imports once for all workers of a node
   std::string local_rank_flag;       ///< inserted there, with =LOCAL_RANK; empty: none
   std::string program;               ///< resolved path, checked to be an executable
   std::optional<Error> cannot_run;   ///< why this node has no program; the other nodes learn it

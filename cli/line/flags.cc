@@ -30,6 +30,11 @@ constexpr std::array kFlags = std::to_array<Flag>({
      "0 or 1",
      "Execute the program directly, even if its name ends in .py.",
      set_switch<&RawOptions::no_python>},
+    {Group::program, "preload", "", "MODULE,...", "DDPRUN_PRELOAD", "",
+     "comma-separated names of Python modules, as in torch,numpy",
+     "Import these modules once on each node, and fork the workers of a Python program from there: the "
+     "job starts in the time of one import, and restarts at once.",
+     set_preload},
     {Group::program, "pass_local_rank", "", "dash|underscore", "DDPRUN_PASS_LOCAL_RANK", "",
      "dash or underscore",
      "Pass each worker its local rank as the first argument, for programs that do not read "

@@ -208,6 +208,10 @@ SetResult set_deadline_signal(std::string_view value, RawOptions& raw) {
   return true;
 }
 
+SetResult set_preload(std::string_view value, RawOptions& raw) {
+  return assign(parse_modules(value), raw.job.preload);
+}
+
 SetResult set_prefix(std::string_view value, RawOptions& raw) {
   raw.prefix = value;
   raw.no_prefix = false;

@@ -62,6 +62,7 @@ SetResult set_signals(std::string_view value, RawOptions& raw);
 SetResult set_deadline_signal(std::string_view value, RawOptions& raw);  ///< SIGNAL[@TIME], none
 
 // Output.
+SetResult set_preload(std::string_view value, RawOptions& raw);
 SetResult set_prefix(std::string_view value, RawOptions& raw);
 SetResult set_tty(std::string_view value, RawOptions& raw);
 SetResult set_colour_choice(std::string_view value, RawOptions& raw);

@@ -207,6 +207,19 @@ std::optional<std::vector<std::string>> parse_texts(std::string_view text) {
   return good ? std::optional(std::move(texts)) : std::nullopt;
 }
 
+std::optional<std::vector<std::string>> parse_modules(std::string_view text) {
+  const auto is_module = [](std::string_view name) {
+    const auto is_part = [](char c) {
+      return c == '_' || c == '.' || (c & 0x80) != 0 || std::isalnum(static_cast<unsigned char>(c));
+    };
+    return name.front() != '.' && name.back() != '.' && name.find("..") == name.npos &&
+           std::all_of(name.begin(), name.end(), is_part);
+  };
+  auto modules = parse_texts(text);
+  const bool good = modules && std::all_of(modules->begin(), modules->end(), is_module);
+  return good ? std::move(modules) : std::nullopt;
+}
+
 bool is_run_id(std::string_view text) {
   return !text.empty() && text.size() <= kLongestRunId &&
          text.find_first_of("\t\n") == std::string_view::npos && printable(text) == text;

@@ -85,6 +85,9 @@ std::optional<std::set<int>> parse_ranks(std::string_view text);
 /// Comma-separated texts, none of them empty. A doubled comma is a comma in a text.
 std::optional<std::vector<std::string>> parse_texts(std::string_view text);
 
+/// Comma-separated names of Python modules.
+std::optional<std::vector<std::string>> parse_modules(std::string_view text);
+
 /// Whether `text` is a valid name of a job or a role: 1 to 256 bytes of UTF-8 without control
 /// characters.
 bool is_run_id(std::string_view text);

@@ -30,7 +30,14 @@ Result<std::vector<Child>> WorkerGroup::start(std::vector<Command> commands) {
   const auto started = std::chrono::steady_clock::now();
   Spawned spawned = spawn(std::move(commands));
   batch_ = std::move(spawned.batch);
-  for (Child& child : spawned.children) {
+  adopt(spawned.children, started);
+  if (spawned.failure) return *spawned.failure;
+  return std::move(spawned.children);
+}
+
+void WorkerGroup::adopt(std::vector<Child>& children,
+                        std::chrono::steady_clock::time_point started) {
+  for (Child& child : children) {
     const size_t i = members_.size();
     Member& member = members_.emplace_back(Member{Worker(executor_, child), started, false});
     ++running_;
@@ -42,8 +49,6 @@ Result<std::vector<Child>> WorkerGroup::start(std::vector<Command> commands) {
         });
   }
   tell_guardian();
-  if (spawned.failure) return *spawned.failure;
-  return std::move(spawned.children);
 }
 
 void WorkerGroup::tell_guardian() const {
@@ -60,7 +65,7 @@ void WorkerGroup::on_worker_ended(int local_rank, ExitStatus status) {
   // Check right after the worker was reaped, before its pid can be reused.
   if (kill(-pid, 0) == 0 || errno == EPERM) orphaned_groups_.insert(pid);
   hooks_.worker_ended({local_rank, pid, status, std::chrono::steady_clock::now() - member.started,
-                       member.stopped, batch_->exec_failure(static_cast<size_t>(local_rank))});
+                       member.stopped, batch_ ? batch_->exec_failure(static_cast<size_t>(local_rank)) : std::nullopt});
   if (running_ == 0) finish_or_stop_orphans();
 }
 
@@ -220,7 +225,7 @@ bool WorkerGroup::signal(int local_rank, int signal) {
 }
 
 void WorkerGroup::child_changed() {
-  if (ended_ || members_.empty()) return;
+  if (ended_ || (members_.empty() && stop_signal_ == 0)) return;
   if (running_ == 0) return finish_or_stop_orphans();
   for (Member& member : members_) member.worker.child_changed();
   if (has_paused_children()) {

@@ -62,6 +62,9 @@ class WorkerGroup {
   /// Errors: system; workers that were already started run until stop().
   Result<std::vector<Child>> start(std::vector<Command> commands);
 
+  /// Takes over workers that were forked, in place of start(). They began at `started`.
+  void adopt(std::vector<Child>& children, std::chrono::steady_clock::time_point started);
+
   /// Sends `signal` to the processes of each worker that signal_targets() chooses, or to its whole
   /// group. The rest gets it when the worker has ended, or if it still runs a moment after all of
   /// those processes have. SIGKILL follows after the grace. A second call kills immediately. When
@@ -125,7 +128,8 @@ class WorkerGroup {
   boost::asio::any_io_executor executor_;
   std::chrono::milliseconds grace_;
   Hooks hooks_;
-  std::optional<SpawnBatch> batch_;  // outlives the members, which may not have called exec yet
+  std::optional<SpawnBatch> batch_;  // outlives the members, which may not have called exec yet;
+                                     // nullopt: they were forked
   std::deque<Member> members_;       // a deque, because a waiting Worker must not move
   int running_ = 0;
   bool ended_ = false;

@@ -38,6 +38,7 @@ std::array<Fd, 2>& spare_descriptors() {
 }
 
 pid_t expected_child = 0;
+pid_t own_child = 0;
 
 /// Closes the reserved descriptors during its lifetime, so that others can be opened.
 class BorrowedDescriptors {
@@ -145,8 +146,14 @@ std::vector<pid_t> all_pids() {
   return pids;
 }
 
-/// All processes below this one, including those that have ended but were not reaped.
-std::vector<Descendant> all_below() {
+bool has_any_child() {
+  siginfo_t info = {};
+  return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
+}
+
+/// All processes below this one, including those that have ended but were not reaped, without
+/// `spared` and all below it.
+std::vector<Descendant> all_below(pid_t spared) {
   const BorrowedDescriptors borrowed;
   std::unordered_map<pid_t, std::vector<Descendant>> children;
   for (const pid_t pid : all_pids()) {
@@ -160,7 +167,7 @@ std::vector<Descendant> all_below() {
       is_child(expected_child, true)) {
     own.push_back(ChildSearch::child(expected_child));
   }
-  if (!own.empty() || !has_children()) {
+  if (!own.empty() || !has_any_child()) {
     child_search.reset();
   } else {
     if (!child_search) child_search.emplace();
@@ -172,6 +179,7 @@ std::vector<Descendant> all_below() {
     const pid_t parent = to_visit.back();
     to_visit.pop_back();
     for (const Descendant& child : children[parent]) {
+      if (child.pid == spared) continue;
       to_visit.push_back(child.pid);
       found.push_back(child);
     }
@@ -223,14 +231,18 @@ void reserve_descriptors() {
   const BorrowedDescriptors returned;
 }
 
+void set_own_child(pid_t child) {
+  own_child = child;
+}
+
 std::vector<Descendant> descendants() {
-  std::vector<Descendant> all = all_below();
+  std::vector<Descendant> all = all_below(own_child);
   std::erase_if(all, has_ended);
   return all;
 }
 
 std::vector<Descendant> unreaped_descendants() {
-  std::vector<Descendant> all = all_below();
+  std::vector<Descendant> all = all_below(own_child);
   std::erase_if(all, [](const Descendant& process) {
     return has_ended(process) && process.parent != getpid();
   });
@@ -255,7 +267,8 @@ void signal_all_descendants(int signal) {
   std::set<pid_t> sent;
   for (bool found = true; found;) {
     found = false;
-    for (const Descendant& process : descendants()) {
+    for (const Descendant& process : all_below(0)) {
+      if (has_ended(process)) continue;
       if (sent.count(process.pid) != 0 || !signal_descendant(process, signal)) continue;
       sent.insert(process.pid);
       found = true;
@@ -274,14 +287,13 @@ void reap_orphans(const std::set<pid_t>& workers) {
   for (;;) {
     siginfo_t info = {};
     if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;
-    if (workers.count(info.si_pid) != 0) return;  // Worker reaps it, then this is called again
+    if (workers.count(info.si_pid) != 0 || info.si_pid == own_child) return;  // Worker reaps it, then this is called again
     waitpid(info.si_pid, nullptr, WNOHANG);
   }
 }
 
 bool has_children() {
-  siginfo_t info = {};
-  return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
+  return has_any_child() && (own_child == 0 || !unreaped_descendants().empty());
 }
 
 bool has_paused_children() {

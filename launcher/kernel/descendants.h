@@ -60,12 +60,17 @@ inline constexpr std::chrono::milliseconds kSearchPause{20};
 /// may trace. descendants() then includes it and its descendants all the same.
 void expect_child(pid_t child);
 
+/// A child that is no worker's, and all below it, belong to this process itself: descendants(),
+/// unreaped_descendants() and has_children() do not count them, and reap_orphans() leaves it to its
+/// owner. 0: none. Needs /proc.
+void set_own_child(pid_t child);
+
 /// Sends `signal` to `target` if that is still the listed process. An unreaped child gets it
 /// directly, others through a pidfd after a check of their parent. So a process that reuses the pid
 /// never gets the signal. Returns whether it was sent.
 bool signal_descendant(const Descendant& target, int signal);
 
-/// Sends `signal` to all descendants, also to those that start during this call.
+/// Sends `signal` to all descendants and the own child, also to those that start during this call.
 void signal_all_descendants(int signal);
 
 /// Whether process `pid` has blocked `signal`, got it, and has not read it. False without /proc.
@@ -74,7 +79,7 @@ bool has_pending_signal(pid_t pid, int signal);
 /// Reaps ended children except `workers`, which Worker reaps.
 void reap_orphans(const std::set<pid_t>& workers);
 
-/// Whether this process has a child that was not reaped.
+/// Whether this process has a child that was not reaped, besides its own one.
 bool has_children();
 
 /// Whether a child was stopped or continued, and nobody has asked about that child yet. One call,

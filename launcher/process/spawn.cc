@@ -185,9 +185,6 @@ struct SpawnBatch::ChildSetup {
   int stdin_fd;
   int out;
   int err;
-  std::optional<WindowSize> out_window;
-  std::optional<WindowSize> err_window;
-  bool one_terminal;
   pid_t parent;
   const rlimit* open_files;  // nullptr: unchanged
   const unsigned long* cpus;
@@ -296,11 +293,6 @@ SpawnBatch::SpawnBatch(std::vector<Command> commands)
     append(command.environment, words_);
     words_.push_back(nullptr);
     setup.stdin_fd = command.stdin_fd;
-    setup.out = command.stdout_fd;
-    setup.err = command.stderr_fd;
-    setup.out_window = command.stdout_window;
-    setup.err_window = command.stderr_window;
-    setup.one_terminal = command.one_terminal;
     setup.parent = getpid();
     setup.open_files = original_open_files ? &*original_open_files : nullptr;
     masks_.push_back(affinity_mask(command.cpus));
@@ -311,29 +303,44 @@ SpawnBatch::SpawnBatch(std::vector<Command> commands)
   }
 }
 
+Result<OutputEnds> open_output(const Command& command, size_t missing, size_t all) {
+  std::optional<Error> no_terminal;
+  const Missing counts = {missing, all};
+  int out_fd = command.stdout_fd;
+  Result<Pipe> err =
+      make_pipe_unless(command.stderr_fd, command.stderr_window, no_terminal, counts);
+  if (!err) return err.error();
+  if (command.one_terminal && !no_terminal) out_fd = err->write_end.get();
+  Result<Pipe> out = make_pipe_unless(out_fd, command.stdout_window, no_terminal, counts);
+  if (!out) return out.error();
+  OutputEnds ends = {out->write_end ? out->write_end.get() : out_fd,
+                     err->write_end ? err->write_end.get() : command.stderr_fd,
+                     {std::move(out->write_end), std::move(err->write_end)},
+                     std::move(out->read_end),
+                     std::move(err->read_end),
+                     std::move(no_terminal)};
+  return ends;
+}
+
 Result<Child> SpawnBatch::launch(size_t index) {
   ChildSetup& setup = setups_[index];
-  std::optional<Error> no_terminal;
   const Missing missing = {commands_.size() - index, commands_.size()};
   const auto clone_error = [&] {
     return start_error("cannot create a process for " + std::string(setup.program), errno, missing);
   };
-  Result<Pipe> err = make_pipe_unless(setup.err, setup.err_window, no_terminal, missing);
-  if (!err) return err.error();
-  if (setup.one_terminal && !no_terminal) setup.out = err->write_end.get();
-  Result<Pipe> out = make_pipe_unless(setup.out, setup.out_window, no_terminal, missing);
-  if (!out) return out.error();
-  if (out->write_end) setup.out = out->write_end.get();
-  if (err->write_end) setup.err = err->write_end.get();
+  Result<OutputEnds> output = open_output(commands_[index], missing.count, missing.all);
+  if (!output) return output.error();
+  setup.out = output->out;
+  setup.err = output->err;
   int pidfd = -1;
   const pid_t pid = clone(index, pidfd);
   if (pid < 0) return clone_error();
   Child child{pid,
               Fd(pidfd),
               Fd(fcntl(pidfd, F_DUPFD_CLOEXEC, 0)),
-              std::move(out->read_end),
-              std::move(err->read_end),
-              std::move(no_terminal)};
+              std::move(output->read_out),
+              std::move(output->read_err),
+              std::move(output->no_terminal)};
   if (child.second_pidfd) return child;
   const Error error = clone_error();
   kill(pid, SIGKILL);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <memory>
 #include <optional>
 #include <string>
@@ -40,6 +41,20 @@ struct Child {
   Fd err;
   std::optional<Error> no_terminal;  ///< why there are pipes where the command asked for terminals
 };
+
+/// Where a new process writes to, until it has copies: `out` and `err` are its descriptors.
+struct OutputEnds {
+  int out;
+  int err;
+  std::array<Fd, 2> of_child;      ///< those of `out` and `err` that were made for it
+  Fd read_out;                     ///< these three as in Child
+  Fd read_err;
+  std::optional<Error> no_terminal;
+};
+
+/// Makes what `command` has no descriptors for, of the first of `missing` processes of `all` that
+/// are being started. Errors: system.
+Result<OutputEnds> open_output(const Command& command, size_t missing, size_t all);
 
 /// The memory that children of `spawn` share with this process until their exec. Destroy it only
 /// when each child has called exec or has ended.

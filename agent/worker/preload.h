@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "agent/job/job_spec.h"
+#include "launcher/output/stderr_tail.h"
+#include "launcher/process/fork_template.h"
+#include "rendezvous/layout.h"
+
+namespace ddprun::agent {
+
+/// The template of --preload, from its first import to the end of the job: starts it, again if it
+/// has died, and knows whether workers can be forked from it. What it prints, and why it is not
+/// used, goes to the log. Without --preload it does nothing.
+///
+/// Thread: the executor's.
+class Preload {
+ public:
+  /// The import has ended. The failure, without a rank: no worker can be started.
+  using Known = std::function<void(std::optional<rendezvous::Failure>)>;
+
+  /// `job` must outlive it. `changed`: a process that is none of the workers' has ended.
+  Preload(boost::asio::any_io_executor executor, const JobSpec& job, std::string host_name,
+          std::function<void()> changed);
+
+  /// Starts the first import, with ddprun's own environment.
+  void begin(std::vector<std::string> inherited);
+
+  /// Calls `known` when it is known whether workers can be forked, perhaps at once. An import that
+  /// takes longer than --hang_timeout is ended, and has failed.
+  void when_known(Known known);
+
+  /// The Known is not called any more.
+  void cancel() { known_ = nullptr; }
+
+  /// Whether a Known is still to be called.
+  bool is_waited_for() const { return known_ != nullptr; }
+
+  /// "importing torch"; empty: no import is under way.
+  std::string importing() const;
+
+  /// Whether workers can be forked, by forker().
+  bool is_ready() const { return state_ == State::ready; }
+  launcher::ForkTemplate& forker() { return *template_; }
+  bool is_forking() const { return template_ && template_->is_forking(); }
+
+ private:
+  enum class State { off, importing, ready, ended };
+
+  void start();
+  void on_told(const launcher::TemplateMessage& message);
+  void on_printed(std::string_view line);
+  void on_ended(launcher::ExitStatus status, const std::optional<Error>& exec_failure);
+  void refuse(const std::string& cause);
+  void settle(std::optional<rendezvous::Failure> failure);
+  void limit_import();
+
+  boost::asio::any_io_executor executor_;
+  const JobSpec& job_;
+  const std::string host_name_;
+  const std::function<void()> changed_;
+  std::vector<std::string> inherited_;
+  State state_ = State::off;
+  std::unique_ptr<launcher::ForkTemplate> template_;
+  Known known_;
+
+  // Of the latest import.
+  std::chrono::steady_clock::time_point began_;
+  launcher::StderrTail last_lines_;
+  rendezvous::Failure failure_;
+  boost::asio::steady_timer limit_;
+};
+
+}  // namespace ddprun::agent

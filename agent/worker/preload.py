@@ -1,0 +1,305 @@
+# SPDX-License-Identifier: Apache-2.0
+# The template of --preload: it imports modules, and forks a worker for each request of the agent.
+#
+#   python -u -c THIS MODULE,... WORD...
+#
+# WORD... are the words between "python -u" and the program's own arguments: SCRIPT, -m MODULE or -c CODE ...
+# Its stdin is a socket to the agent; launcher/process/fork_template.h has the messages.
+
+
+def _ddprun_template():
+    import gc
+    import os
+    import signal
+    import socket
+    import sys
+    import traceback
+
+    main = sys.modules["__main__"].__dict__
+    modules, words = sys.argv[1].split(","), sys.argv[2:]
+    agent = os.getppid()
+    line = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, 0, os.dup(0))
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+
+    def say(*fields):
+        line.send("\0".join(fields).encode("utf-8", "replace"))
+
+    def refuse(cause):
+        say("refused", cause)
+        os._exit(0)
+
+    if sys.version_info < (3, 8):
+        refuse("Python %d.%d is older than 3.8" % sys.version_info[:2])
+    try:
+        import ctypes
+    except ImportError:
+        refuse("this Python has no module ctypes")
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def prctl(option, *values):
+        return libc.prctl(option, *[ctypes.c_ulong(value) for value in values + (0,) * (4 - len(values))])
+
+    def set_command_line(command, environment):
+        """What ps and /proc/self/environ show."""
+        import struct
+        fields = open("/proc/self/stat", "rb").read().rpartition(b")")[2].split()
+        code, end_code, stack = (int(fields[at]) for at in (23, 24, 25))
+        data, end_data, begin_brk, begin, end = (int(fields[at]) for at in (42, 43, 44, 45, 46))
+        shown = b"".join(word + b"\0" for word in command)
+        text = ctypes.create_string_buffer(shown + b"".join(each + b"\0" for each in environment))
+        set_command_line.text = text  # the kernel reads it from here
+        at = ctypes.addressof(text)
+        libc.sbrk.restype = ctypes.c_void_p
+        PR_SET_MM, PR_SET_MM_MAP = 35, 14
+        moved = struct.pack("=12QII", code, end_code, data, end_data, begin_brk, libc.sbrk(0), stack, at, at + len(shown),
+                            at + len(shown), at + len(text) - 1, 0, 0, 0xFFFFFFFF)
+        where = ctypes.create_string_buffer(moved, len(moved))
+        if prctl(PR_SET_MM, PR_SET_MM_MAP, ctypes.addressof(where), len(moved)) != 0:
+            ctypes.memmove(begin, shown[:end - begin - 1].ljust(end - begin, b"\0"), end - begin)
+
+    def unfit():
+        """Why workers may not be forked from here; empty: they may."""
+        threads = len(os.listdir("/proc/self/task"))
+        if threads > 1:
+            return "%d threads run" % threads
+        cuda = getattr(sys.modules.get("torch"), "cuda", None)
+        if cuda is not None and cuda.is_initialized():
+            return "CUDA is initialized"
+        for name in os.listdir("/proc/self/fd"):
+            try:
+                target = os.readlink("/proc/self/fd/" + name)
+            except OSError:
+                continue
+            if target == "/dev/nvidia-uvm":
+                return "CUDA is initialized"
+            if target.startswith("socket:") and int(name) != line.fileno():
+                return "a connection is open"
+        return ""
+
+    set_command_line([b"ddp-preload of %d" % agent], [])
+    words_path = words[0]
+    if words_path == "-m":
+        first_path = os.getcwd()
+    elif words_path == "-c":
+        first_path = ""
+    else:
+        first_path = os.path.dirname(os.path.realpath(words_path))
+    if not getattr(sys.flags, "safe_path", False):
+        sys.path[0] = first_path
+    before = dict(os.environb)
+    for module in modules:
+        try:
+            __import__(module)
+        except BaseException as error:
+            trace = error.__traceback__.tb_next
+            text = "".join(traceback.format_exception(type(error), error, trace))
+            last = "".join(traceback.format_exception_only(type(error), error)).strip()
+            say("failed", last[:1000], text[-16000:])
+            os._exit(1)
+        cause = unfit()
+        if cause:
+            refuse("after the import of %s %s" % (module, cause))
+    after = dict(os.environb)
+    imports_set = {name: value for name, value in after.items() if before.get(name) != value}
+    imports_unset = before.keys() - after.keys()
+    collects = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    gc.freeze()  # or the collector would write to each object, which copies its page
+    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+
+    def fork_worker():
+        """Forks twice, so that the worker becomes the agent's child. Returns in it the descriptor of `go`."""
+        pid_of_worker, tell_pid = os.pipe()
+        go, say_go = os.pipe()
+        try:
+            between = os.fork()
+        except OSError as error:
+            say("not_started", os.strerror(error.errno))
+            for each in (pid_of_worker, tell_pid, go, say_go):
+                os.close(each)
+            return None
+        if between == 0:
+            os.close(say_go)
+            try:
+                worker = os.fork()
+            except OSError as error:
+                os.write(tell_pid, b"not_started\0" + os.strerror(error.errno).encode())
+                os._exit(0)
+            if worker == 0:
+                os.close(pid_of_worker)
+                os.close(tell_pid)
+                return go
+            os.write(tell_pid, b"started\0%d" % worker)
+            os._exit(0)
+        os.close(tell_pid)
+        os.close(go)
+        os.waitpid(between, 0)
+        told = os.read(pid_of_worker, 256) or b"not_started\0the process that forks it was killed"
+        line.send(told)
+        try:
+            os.write(say_go, b"g")
+        except OSError:
+            pass  # it was killed
+        os.close(pid_of_worker)
+        os.close(say_go)
+        return None
+
+    def serve():
+        """Returns in a worker: its request's descriptors, and that of `go`."""
+        while True:
+            request, ancillary, _, _ = line.recvmsg(16, socket.CMSG_SPACE(16), getattr(socket, "MSG_CMSG_CLOEXEC", 0))
+            if not request:
+                os._exit(0)  # the agent has ended
+            descriptors = [int.from_bytes(ancillary[0][2][at:at + 4], sys.byteorder) for at in range(0, 16, 4)]
+            go = fork_worker()
+            if go is not None:
+                line.close()
+                return descriptors, go
+            for each in descriptors:
+                os.close(each)
+
+    def reopen(descriptor, name, mode):
+        """As Python opens its standard streams under -u."""
+        import io
+        old = getattr(sys, "__%s__" % name)
+        if old is None or getattr(sys, name) is not old:
+            return
+        binary = io.open(descriptor, mode + "b", -1 if mode == "r" else 0, closefd=False)
+        (binary.raw if mode == "r" else binary).name = "<%s>" % name
+        new = io.TextIOWrapper(binary, old.encoding, old.errors, "\n", write_through=True)
+        new.mode = mode
+        setattr(sys, name, new)
+        setattr(sys, "__%s__" % name, new)
+
+    def set_environment(variables):
+        wanted = {}
+        for variable in variables:
+            name, is_set, value = variable.partition(b"=")
+            if name and is_set:
+                wanted.setdefault(name, value)
+        wanted.update(imports_set)
+        for name in imports_unset:
+            wanted.pop(name, None)
+        for name in after:
+            if name not in wanted:
+                del os.environb[name]
+        for name, value in wanted.items():
+            if after.get(name) != value:
+                os.environb[name] = value
+
+    def set_threads(cpus):
+        """OpenBLAS started none at its import; OpenMP counted the CPUs of the template."""
+        torch = sys.modules.get("torch")
+        if cpus and torch is not None:
+            torch.set_num_threads(min(torch.get_num_threads(), len(cpus)))
+        wanted = os.environ.get("OPENBLAS_NUM_THREADS") or os.environ.get("OMP_NUM_THREADS") or ""
+        count = int(wanted) if wanted.isdigit() else len(os.sched_getaffinity(0))
+        with open("/proc/self/maps") as maps:
+            libraries = {each.split()[-1] for each in maps if "openblas" in each}
+        for library in libraries if count > 1 else ():
+            for name in ("scipy_openblas_set_num_threads64_", "scipy_openblas_set_num_threads",
+                         "openblas_set_num_threads64_", "openblas_set_num_threads"):
+                function = getattr(ctypes.CDLL(library), name, None)
+                if function is not None:
+                    function(count)
+                    break
+
+    def renew():
+        """What processes that were started have each for itself."""
+        if "numpy.random" in sys.modules:
+            sys.modules["numpy.random"].seed()  # `random` does it itself
+        if "multiprocessing.process" in sys.modules:
+            sys.modules["multiprocessing.process"].current_process().authkey = os.urandom(32)
+        if "threading" in sys.modules:
+            thread = sys.modules["threading"].main_thread()
+            getattr(thread, "_set_native_id", lambda: None)()
+        if os.environ.get("PYTHONFAULTHANDLER"):
+            import faulthandler
+            if not faulthandler.is_enabled():
+                faulthandler.enable()
+
+    def become_worker(descriptors, go):
+        os.setsid()
+        PR_SET_PDEATHSIG, PR_SET_PTRACER = 1, 0x59616D61
+        told = os.read(go, 1)
+        os.close(go)
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if not told or os.getppid() != agent:
+            os._exit(1)
+        prctl(PR_SET_PTRACER, agent)
+        for target in (0, 1, 2):
+            os.dup2(descriptors[target + 1], target)
+        with open(descriptors[0], "rb") as request:
+            request.seek(0)
+            cpus, count, *rest = request.read().split(b"\0")[:-1]
+        for each in descriptors[1:]:
+            os.close(each)
+        cpus = [int(cpu) for cpu in cpus.split(b",") if cpu]
+        command, environment = rest[:int(count)], rest[int(count):]
+        for descriptor, name in ((0, "stdin"), (1, "stdout"), (2, "stderr")):
+            reopen(descriptor, name, "r" if descriptor == 0 else "w")
+        try:
+            if cpus:
+                os.sched_setaffinity(0, cpus)
+        except OSError as error:
+            sys.exit("cannot bind the worker to its CPUs: " + error.strerror)
+        set_environment(environment)
+        set_command_line(command, environment)
+        set_threads(cpus)
+        renew()
+        if collects:
+            gc.enable()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, signal.valid_signals())
+        return [os.fsdecode(word) for word in command]
+
+    def program_of(command):
+        """Makes __main__ what it is in `command`, and returns the function that runs it."""
+        import functools
+        import importlib.machinery
+        import pkgutil
+        import runpy
+        for name in set(main) - {"__name__", "__builtins__", "__doc__", "__package__", "__loader__", "__spec__",
+                                 "__annotations__"}:
+            del main[name]
+        if hasattr(sys, "orig_argv"):
+            sys.orig_argv = command
+        sys.argv = command[2:]  # after python -u
+        what = sys.argv[0]
+        if what == "-m":
+            sys.argv = ["-m"] + command[4:]
+            return functools.partial(runpy._run_module_as_main, command[3])
+        if what == "-c":
+            sys.argv = ["-c"] + command[4:]
+            return functools.partial(exec, compile(command[3], "<string>", "exec", dont_inherit=True), main)
+        if pkgutil.get_importer(what) is not None and (os.path.isdir(what) or not what.endswith(".py")):
+            sys.path.insert(0, what)  # a folder or a zip file
+            if not getattr(sys.flags, "safe_path", False):
+                del sys.path[1]
+            return functools.partial(runpy._run_module_as_main, "__main__", False)
+        if sys.version_info >= (3, 9) and not what.startswith("/"):
+            what = os.getcwd() + "/" + what
+        main["__file__"] = what
+        if sys.version_info < (3, 15):
+            main["__cached__"] = None
+        main["__loader__"] = importlib.machinery.SourceFileLoader("__main__", what)
+        with open(what, "rb") as file:
+            code = compile(file.read(), what, "exec", dont_inherit=True)
+        return functools.partial(exec, code, main)
+
+    say("ready")
+    return program_of(become_worker(*serve()))
+
+
+try:
+    _ddprun_template()()
+except SystemExit:
+    raise
+except BaseException as _error:
+    while _error.__traceback__ and _error.__traceback__.tb_frame.f_code.co_filename == "<string>":
+        _error.__traceback__ = _error.__traceback__.tb_next
+    __import__("sys").excepthook(type(_error), _error, _error.__traceback__)
+    __import__("sys").excepthook = lambda *_: None
+    raise

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <sys/types.h>
+
+#include "launcher/process/spawn.h"
+
+// The messages between the agent and the template of --preload (agent/worker/preload.py). Pure.
+//
+// To the template: one byte with four descriptors: a request, and the worker's stdin, stdout and
+// stderr. From it, fields that NUL separates:
+//
+//   ready                            it has imported all modules
+//   refused CAUSE                    workers may not be forked from it
+//   failed EXCEPTION TRACEBACK       an import failed
+//   started PID                      the answer to a request; the worker is this process's child
+//   not_started REASON               the other answer
+
+namespace ddprun::launcher {
+
+/// A longer one is none, in bytes.
+inline constexpr size_t kMaxTemplateMessage = 96UL * 1024;
+
+struct TemplateMessage {
+  enum class Kind { ready, refused, failed, started, not_started };
+
+  Kind kind;
+  std::string text = {};       ///< cause, exception or reason
+  std::string traceback = {};  ///< of `failed`
+  pid_t pid = 0;               ///< of `started`
+};
+
+/// nullopt: the bytes are no message.
+std::optional<TemplateMessage> parse_template_message(std::string_view bytes);
+
+/// The request for a worker that runs `command`: its CPUs, the number of its words, these, and its
+/// environment, each followed by NUL.
+std::string fork_request(const Command& command);
+
+}  // namespace ddprun::launcher
