@@ -92,12 +92,13 @@ void NodeWorkers::start(const rendezvous::Layout& layout, const rendezvous::Endp
   after_forking_ = nullptr;
   setup_.prepare(layout_, store, more_variables(), [this, store](auto workers) {
     end_waiting("the files of --log_dir are there");
-    preload_.when_known([this, store, workers = std::make_shared<decltype(workers)>(
-                                          std::move(workers))](auto failure) {
-      end_waiting("the import of " + preloaded_text(job_) + " has ended");
-      events_.round_ready(layout_, store.host, store.port);
-      failure ? on_import_failed(std::move(*failure)) : start_workers(std::move(*workers));
-    });
+    preload_.when_known(
+        [this, store,
+         workers = std::make_shared<decltype(workers)>(std::move(workers))](auto failure) {
+          end_waiting("the import of " + preloaded_text(job_) + " has ended");
+          events_.round_ready(layout_, store.host, store.port);
+          failure ? on_import_failed(std::move(*failure)) : start_workers(std::move(*workers));
+        });
     if (preload_.is_waited_for()) report_waiting();
   });
   if (setup_.is_preparing()) report_waiting();
@@ -157,13 +158,13 @@ void NodeWorkers::start_workers(Result<Workers> workers) {
 
 void NodeWorkers::fork_workers(Workers workers, std::vector<launcher::Command> commands) {
   const auto began = std::chrono::steady_clock::now();
-  preload_.forker().fork(
-      std::move(commands), [this, began, workers = std::make_shared<Workers>(std::move(workers))](
-                               launcher::Forked forked) {
-        group_->adopt(forked.children, began);
-        on_started(std::move(*workers), std::move(forked));
-        if (after_forking_) std::exchange(after_forking_, nullptr)();
-      });
+  preload_.forker().fork(std::move(commands),
+                         [this, began, workers = std::make_shared<Workers>(std::move(workers))](
+                             launcher::Forked forked) {
+                           group_->adopt(forked.children, began);
+                           on_started(std::move(*workers), std::move(forked));
+                           if (after_forking_) std::exchange(after_forking_, nullptr)();
+                         });
 }
 
 void NodeWorkers::on_started(Workers workers, launcher::Forked started) {

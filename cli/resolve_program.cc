@@ -122,8 +122,9 @@ Result<> resolve_program(RawOptions& raw, std::vector<std::string> command, cons
     if (const Result<> readable = host.check_script(name); !readable) return readable.error();
   }
   if (!job.preload.empty() && !module && !script) {
-    return usage_error("--preload is for Python programs (FILE.py, -m MODULE, --run_path FILE), but '" +
-                       name + "' is executed directly");
+    return usage_error(
+        "--preload is for Python programs (FILE.py, -m MODULE, --run_path FILE), but '" + name +
+        "' is executed directly");
   }
   Result<std::string> program =
       module || script ? find_python(name, host) : host.find_program(name);

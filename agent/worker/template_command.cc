@@ -17,8 +17,8 @@ std::string joined(const std::vector<std::string>& words, std::string_view separ
 }
 
 /// libgomp counts threads, and OpenBLAS starts them, when they are loaded.
-std::vector<std::string> without_threads(const JobSpec& job,
-                                         const std::vector<std::string>& inherited) {
+std::vector<std::string> environment_of(const JobSpec& job,
+                                        const std::vector<std::string>& inherited) {
   std::vector<std::string> variables = {"OPENBLAS_NUM_THREADS=1"};
   for (const std::string& each : inherited) {
     if (!each.starts_with("OPENBLAS_NUM_THREADS=")) variables.push_back(each);
@@ -28,6 +28,7 @@ std::vector<std::string> without_threads(const JobSpec& job,
   };
   if (job.local_size > 1) set_unless_given("OMP_NUM_THREADS");  // as WorkerEnv
   set_unless_given("PYTORCH_NVML_BASED_CUDA_CHECK");
+  if (job.hang_timeout.count() > 0) set_unless_given("PYTHONFAULTHANDLER");  // as NodeWorkers
   return variables;
 }
 
@@ -41,7 +42,7 @@ launcher::Command template_command(const JobSpec& job, const std::vector<std::st
   const auto begin = job.command.begin();
   command.arguments.insert(command.arguments.end(), begin + kAfterUnbuffered,
                            begin + static_cast<std::ptrdiff_t>(job.own_arguments));
-  command.environment = without_threads(job, inherited);
+  command.environment = environment_of(job, inherited);
   return command;
 }
 

@@ -64,8 +64,9 @@ void WorkerGroup::on_worker_ended(int local_rank, ExitStatus status) {
   const pid_t pid = member.worker.pid();
   // Check right after the worker was reaped, before its pid can be reused.
   if (kill(-pid, 0) == 0 || errno == EPERM) orphaned_groups_.insert(pid);
-  hooks_.worker_ended({local_rank, pid, status, std::chrono::steady_clock::now() - member.started,
-                       member.stopped, batch_ ? batch_->exec_failure(static_cast<size_t>(local_rank)) : std::nullopt});
+  hooks_.worker_ended(
+      {local_rank, pid, status, std::chrono::steady_clock::now() - member.started, member.stopped,
+       batch_ ? batch_->exec_failure(static_cast<size_t>(local_rank)) : std::nullopt});
   if (running_ == 0) finish_or_stop_orphans();
 }
 

@@ -287,7 +287,8 @@ void reap_orphans(const std::set<pid_t>& workers) {
   for (;;) {
     siginfo_t info = {};
     if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;
-    if (workers.count(info.si_pid) != 0 || info.si_pid == own_child) return;  // Worker reaps it, then this is called again
+    if (workers.count(info.si_pid) != 0 || info.si_pid == own_child)
+      return;  // Worker reaps it, then this is called again
     waitpid(info.si_pid, nullptr, WNOHANG);
   }
 }

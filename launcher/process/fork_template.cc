@@ -210,8 +210,8 @@ Result<> ForkTemplate::send_request(const Command& command) {
   if (!request) return request.error();
   next_output_ = std::move(*output);
   const Result<> sent =
-      send_descriptors(line_.native_handle(), {request->get(), command.stdin_fd, next_output_.out,
-                                               next_output_.err});
+      send_descriptors(line_.native_handle(),
+                       {request->get(), command.stdin_fd, next_output_.out, next_output_.err});
   next_output_.of_child = {};  // they are on their way
   return sent;
 }

@@ -46,8 +46,8 @@ struct Child {
 struct OutputEnds {
   int out;
   int err;
-  std::array<Fd, 2> of_child;      ///< those of `out` and `err` that were made for it
-  Fd read_out;                     ///< these three as in Child
+  std::array<Fd, 2> of_child;  ///< those of `out` and `err` that were made for it
+  Fd read_out;                 ///< these three as in Child
   Fd read_err;
   std::optional<Error> no_terminal;
 };
