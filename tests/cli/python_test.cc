@@ -236,3 +236,24 @@ TEST_CASE("no two flags share a letter") {
   }
   CHECK(printed({"--help"}).find("  --module, -m\n") != std::string::npos);
 }
+
+TEST_CASE("--preload names the modules that a Python program's workers share") {
+  CHECK(job({"--preload", "torch,numpy.linalg", "train.py"}).preload ==
+        Strings{"torch", "numpy.linalg"});
+  CHECK(job({"--preload=torch", "-m", "pkg"}).preload == Strings{"torch"});
+  CHECK(job({"train.py", "--preload", "torch"}).preload.empty());
+  for (const char* value : {"", "torch,", "a b", ".a", "a.", "a..b", "a-b", "a;b"}) {
+    INFO(value);
+    const Error error = refused({"--preload", value, "train.py"}, host_with({"python3"}));
+    CHECK(error.code == Errc::usage);
+    CHECK(tests::contains(error.message, "comma-separated names of Python modules"));
+  }
+}
+
+TEST_CASE("--preload is refused for a program that python does not run") {
+  const Error error = refused({"--preload", "torch", "sh"}, host_with({"sh", "python3"}));
+  CHECK(error.code == Errc::usage);
+  CHECK(tests::contains(error.message, "--preload is for Python programs"));
+  CHECK(tests::contains(error.message, "'sh' is executed directly"));
+  refused({"--preload", "torch", "--no_python", "train.py"}, host_with({"train.py"}));
+}

@@ -197,6 +197,26 @@ TEST_CASE("another process with a listed pid is not signalled") {
   CHECK(listed(family.grandchild()));
 }
 
+TEST_CASE("the own child and its descendants count only for signals to all") {
+  const Family family;
+  set_own_child(family.child());
+  CHECK(descendants().empty());
+  CHECK(unreaped_descendants().empty());
+  CHECK_FALSE(has_children());
+  {
+    const Family other;
+    CHECK(descendants().size() == 2);
+    CHECK(has_children());
+  }
+  signal_all_descendants(SIGKILL);
+  siginfo_t info = {};
+  REQUIRE(waitid(P_PID, static_cast<id_t>(family.child()), &info, WEXITED | WNOWAIT) == 0);
+  reap_orphans({});
+  CHECK(waitid(P_PID, static_cast<id_t>(family.child()), &info, WEXITED | WNOWAIT) == 0);
+  set_own_child(0);
+  CHECK(has_children());
+}
+
 TEST_CASE("an ended child is not a descendant, but a child") {
   const pid_t child = fork();
   if (child == 0) _exit(0);
