@@ -158,13 +158,15 @@ void NodeWorkers::start_workers(Result<Workers> workers) {
 
 void NodeWorkers::fork_workers(Workers workers, std::vector<launcher::Command> commands) {
   const auto began = std::chrono::steady_clock::now();
-  preload_.forker().fork(std::move(commands),
-                         [this, began, workers = std::make_shared<Workers>(std::move(workers))](
-                             launcher::Forked forked) {
-                           group_->adopt(forked.children, began);
-                           on_started(std::move(*workers), std::move(forked));
-                           if (after_forking_) std::exchange(after_forking_, nullptr)();
-                         });
+  report_waiting();
+  preload_.fork(
+      std::move(commands),
+      [this, began, workers = std::make_shared<Workers>(std::move(workers))](auto forked) {
+        if (!round_end_.is_stopping()) end_waiting("the workers are forked");
+        group_->adopt(forked.children, began);
+        on_started(std::move(*workers), std::move(forked));
+        if (after_forking_) std::exchange(after_forking_, nullptr)();
+      });
 }
 
 void NodeWorkers::on_started(Workers workers, launcher::Forked started) {
@@ -285,7 +287,7 @@ void NodeWorkers::stop(int signal, bool to_whole_groups) {
   if (is_first) events_.round_stopping(layout_.round, signal);
   if (is_first || !group_->is_killing()) report_waiting();  // a second one kills
   if (!preload_.is_forking()) return group_->stop(signal, to_whole_groups);
-  is_first ? preload_.forker().stop_forking() : preload_.forker().kill();
+  preload_.stop_forking(!is_first);
   after_forking_ = [=, this] { group_->stop(signal, to_whole_groups); };
 }
 
@@ -459,6 +461,7 @@ void NodeWorkers::end_waiting(std::string_view news) {
 std::string NodeWorkers::waiting_for() const {
   if (setup_.is_preparing()) return "the disk of --log_dir, which does not create files";
   if (preload_.is_waited_for()) return preload_.importing() + " (--preload)";
+  if (preload_.is_forking()) return "the process of --preload to fork the workers";
   if (round_end_.have_all_ended())
     return "ddprun's output to be written: its reader or its disk has stopped";
   if (!round_end_.is_stopping() && !running().empty()) {

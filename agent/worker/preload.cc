@@ -43,14 +43,23 @@ void Preload::when_known(Known known) {
   known_ = std::move(known);
   if (state_ == State::ended) start();
   if (state_ != State::importing) return settle(std::nullopt);
-  limit_import();
+  limit();
 }
 
-void Preload::limit_import() {
+void Preload::fork(std::vector<launcher::Command> commands,
+                   std::function<void(launcher::Forked)> done) {
+  limit();
+  template_->fork(std::move(commands), [this, done = std::move(done)](launcher::Forked forked) {
+    limit_.cancel();
+    done(std::move(forked));
+  });
+}
+
+void Preload::limit() {
   if (job_.hang_timeout.count() == 0) return;
   limit_.expires_after(job_.hang_timeout);
   limit_.async_wait([this](boost::system::error_code cancelled) {
-    if (cancelled || state_ != State::importing) return;
+    if (cancelled) return;
     failure_.cause = importing() + " (--preload) took longer than " +
                      duration_text(job_.hang_timeout) + " (--hang_timeout)";
     template_->kill();

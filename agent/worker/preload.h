@@ -49,10 +49,15 @@ class Preload {
   /// "importing torch"; empty: no import is under way.
   std::string importing() const;
 
-  /// Whether workers can be forked, by forker().
+  /// Whether workers can be forked.
   bool is_ready() const { return state_ == State::ready; }
-  launcher::ForkTemplate& forker() { return *template_; }
+
+  /// As ForkTemplate::fork. What takes longer than --hang_timeout is ended.
+  void fork(std::vector<launcher::Command> commands, std::function<void(launcher::Forked)> done);
   bool is_forking() const { return template_ && template_->is_forking(); }
+
+  /// No further worker is started; the `done` of fork() follows within a second, or `at_once`.
+  void stop_forking(bool at_once) { at_once ? template_->kill() : template_->stop_forking(); }
 
  private:
   enum class State { off, importing, ready, ended };
@@ -63,7 +68,7 @@ class Preload {
   void on_ended(launcher::ExitStatus status, const std::optional<Error>& exec_failure);
   void refuse(const std::string& cause);
   void settle(std::optional<rendezvous::Failure> failure);
-  void limit_import();
+  void limit();
 
   boost::asio::any_io_executor executor_;
   const JobSpec& job_;

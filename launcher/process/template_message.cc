@@ -30,8 +30,8 @@ std::vector<std::string_view> fields_of(std::string_view bytes) {
   return fields;
 }
 
-pid_t pid_in(std::string_view text) {
-  pid_t pid = 0;
+int pid_in(std::string_view text) {
+  int pid = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), pid);
   return error == std::errc() && end == text.data() + text.size() ? pid : 0;
 }

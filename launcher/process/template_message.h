@@ -4,7 +4,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <sys/types.h>
 
 #include "launcher/process/spawn.h"
 
@@ -30,7 +29,7 @@ struct TemplateMessage {
   Kind kind;
   std::string text = {};       ///< cause, exception or reason
   std::string traceback = {};  ///< of `failed`
-  pid_t pid = 0;               ///< of `started`
+  int pid = 0;                 ///< of `started`
 };
 
 /// nullopt: the bytes are no message.

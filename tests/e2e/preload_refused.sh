@@ -112,3 +112,27 @@ kill -TERM "$ddprun"
 finish
 expect_exit 143
 expect_no_process_left
+
+# A process that hangs when it has to fork is reported, and ended.
+cat >waits.py <<'END'
+import os, time
+print("waits", flush=True)
+time.sleep(600)
+END
+template_of() { pgrep -f "^ddp-preload of $(agent_of)\$"; }
+start --nproc_per_node 2 --preload json --max_restarts 3 --hang_timeout 7 waits.py
+wait_until grep -q '\[1\] waits' "$out"
+kill -STOP "$(template_of)"
+only_later_events
+kill -KILL "$(worker_of 0)"
+wait_for_stderr 'waiting 5 s for the process of --preload to fork the workers'
+wait_for_stderr 'the process of --preload ended \(killed by SIGKILL\) while it forked the workers'
+wait_for_event worker_started '"round":2,"rank":1'
+kill -STOP "$(template_of)"
+only_later_events
+kill -KILL "$(worker_of 1)"
+wait_for_event round_ready '"round":3'
+kill -TERM "$ddprun"
+finish
+expect_exit 143
+expect_no_process_left
