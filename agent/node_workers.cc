@@ -287,7 +287,7 @@ void NodeWorkers::stop(int signal, bool to_whole_groups) {
   if (is_first) events_.round_stopping(layout_.round, signal);
   if (is_first || !group_->is_killing()) report_waiting();  // a second one kills
   if (!preload_.is_forking()) return group_->stop(signal, to_whole_groups);
-  preload_.stop_forking(!is_first);
+  preload_.stop_forking(!is_first || signal == SIGKILL);
   after_forking_ = [=, this] { group_->stop(signal, to_whole_groups); };
 }
 

@@ -28,6 +28,7 @@ void Preload::start() {
   began_ = std::chrono::steady_clock::now();
   last_lines_ = {};
   failure_ = {};
+  ended_template_ = std::move(template_);
   template_ = std::make_unique<launcher::ForkTemplate>(
       executor_, launcher::ForkTemplate::Hooks{
                      [this](const launcher::TemplateMessage& message) { on_told(message); },

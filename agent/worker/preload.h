@@ -77,6 +77,8 @@ class Preload {
   std::vector<std::string> inherited_;
   State state_ = State::off;
   std::unique_ptr<launcher::ForkTemplate> template_;
+  std::unique_ptr<launcher::ForkTemplate>
+      ended_template_;  // the one before, which may be our caller
   Known known_;
 
   // Of the latest import.

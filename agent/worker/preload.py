@@ -36,6 +36,8 @@ def _ddprun_template():
         import ctypes
     except ImportError:
         refuse("this Python has no module ctypes")
+    if not os.path.exists("/proc/%d/stat" % os.getpid()) or os.readlink("/proc/self") != str(os.getpid()):
+        refuse("/proc does not show this process")
     libc = ctypes.CDLL(None, use_errno=True)
 
     def prctl(option, *values):

@@ -68,6 +68,14 @@ END
 chmod +x old_python
 PYTHON_EXEC=$work/old_python refused json 'Python 3\.7 is older than 3\.8'
 
+if unshare -rm mount -t tmpfs none /proc 2>/dev/null; then
+  printf '#!/bin/sh\nmount -t tmpfs none /proc && exec "$@"\n' >without_proc
+  chmod +x without_proc
+  command_prefix[only]="unshare -rm $work/without_proc"
+  refused json '/proc does not show this process'
+  command_prefix[only]=''
+fi
+
 # One report for all workers, and no worker ran.
 run --nproc_per_node 2 --preload json,fails program.py
 expect_exit 1
