@@ -80,17 +80,11 @@ def _ddprun_template():
                 return "a connection is open"
         return ""
 
-    set_command_line([b"ddp-preload of %d" % agent], [])
-    words_path = words[0]
-    if words_path == "-m":
-        first_path = os.getcwd()
-    elif words_path == "-c":
-        first_path = ""
-    else:
-        first_path = os.path.dirname(os.path.realpath(words_path))
-    if not getattr(sys.flags, "safe_path", False):
-        sys.path[0] = first_path
     before = dict(os.environb)
+    set_command_line([b"ddp-preload of %d" % agent], [b"=".join(each) for each in before.items()])
+    if not getattr(sys.flags, "safe_path", False):
+        first = {"-m": os.getcwd(), "-c": ""}
+        sys.path[0] = first.get(words[0], os.path.dirname(os.path.realpath(words[0])))
     for module in modules:
         try:
             __import__(module)

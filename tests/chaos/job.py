@@ -121,8 +121,10 @@ class Job:
         if self.plan.serve and host is self.master_host:
             return [self.ddprun, 'serve'] + self.options()
         logs = ['--log_dir', self.log_dir, '--tee', '3'] if self.log_dir else []
+        preloads = ['--preload', 'json', os.path.join(os.path.dirname(os.path.abspath(__file__)), 'forked_worker.py')]
+        worker = preloads if 'CHAOS_PRELOAD' in os.environ else [self._worker]
         return ([self.ddprun] + self.options() + logs +
-                ['--nproc_per_node', str(self.plan.workers), '--shutdown_timeout', '2', self._worker])
+                ['--nproc_per_node', str(self.plan.workers), '--shutdown_timeout', '2'] + worker)
 
     def start(self, host):
         self.lives.append(self.begin_life(host, self.command(host)))
@@ -133,7 +135,8 @@ class Job:
     def begin_life(self, host, command):
         number = len(self.lives) + len(self.foreign)
         environment = {'CHAOS_STAMPS': self.stamps, 'CHAOS_FINISH': self.finish_file,
-                       'CHAOS_STATE': os.path.join(self.folder, 'state'), 'CHAOS_LINES': str(self.plan.lines)}
+                       'CHAOS_STATE': os.path.join(self.folder, 'state'), 'CHAOS_LINES': str(self.plan.lines),
+                       'CHAOS_PROGRAM': self._worker}
         return Life(f'{host.name}-{number}', host, self.folder, self.mark, command, environment)
 
     def start_all(self):

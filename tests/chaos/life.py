@@ -17,6 +17,14 @@ def marked_processes(mark):
             yield int(name)
 
 
+def _command_line(pid):
+    try:
+        with open(f'/proc/{pid}/cmdline', 'rb') as file:
+            return file.read()
+    except OSError:
+        return b''
+
+
 def _environment(pid):
     try:
         with open(f'/proc/{pid}/environ', 'rb') as file:
@@ -145,6 +153,10 @@ class Life:
         """Of this life only."""
         own = f'CHAOS_LIFE={self.name}'.encode()
         return [pid for pid in marked_processes(self.mark) if own in _environment(pid)]
+
+    def template(self):
+        """The process of --preload; None: there is none."""
+        return next((pid for pid in self.processes() if _command_line(pid).startswith(b'ddp-preload ')), None)
 
     def runs(self, pid):
         return pid in self.processes()

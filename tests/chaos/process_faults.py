@@ -70,6 +70,13 @@ def _stand(job, life, pid, seconds, what):
     return f'SIGSTOP to {what} for {seconds} s'
 
 
+@fault(restarts=True)  # if it forks just then
+def template_killed(job, dice):
+    life = some_life(job, dice)
+    pid = life and life.template()
+    return f'SIGKILL to the process of --preload of {life.name}' if pid and job.signal(life, pid, signal.SIGKILL) else None
+
+
 @fault()
 def worker_stands(job, dice):
     found = some_worker(job, dice)

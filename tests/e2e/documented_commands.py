@@ -186,6 +186,8 @@ RULES = [
     (r".*train_digits|ddprun --nproc_per_node 4 train\.py$", elsewhere("tests/e2e/documented.sh")),
     (r".*build/(line|train)\b(?!_)|cmake -S|cmake --build build$|echo '(add_exe|target_link)", elsewhere("tests/consumer/first_program.sh")),
     (r"ddprun( --nproc_per_node 2 sh| --nproc_per_nod 4| --nnodes 2 \./train| \./trian)", elsewhere("tests/e2e/documented.sh")),
+    (r"ddprun --preload torch", elsewhere("tests/interop/preload.sh")),
+    (r"python3 -X importtime", never("Python's own")),
     (r".*--pdb", elsewhere("tests/e2e/terminal_pdb.sh", reason="needs a terminal")),
     (r".*bench_collectives|.*build/bin/bench_ddp |bench/(collectives_peers|ddp_torch)$", never("measures for minutes")),
     (r"tests/failures/score --run", elsewhere("tests/failures/CMakeLists.txt")),
