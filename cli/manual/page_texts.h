@@ -117,6 +117,7 @@ constexpr auto kMostUsedFlags = std::to_array<ItemText>({
     {"nnodes", "nodes: a number, or from MIN to MAX"},
     {"rdzv_endpoint", "where the nodes meet: an address of one of them"},
     {"hosts", "start all nodes from here, by ssh"},
+    {"preload", "import Python modules once on each node"},
     {"max_restarts", "restarts after a failure, for the whole job"},
     {"hang_timeout", "no progress for this long is a failure"},
     {"shutdown_timeout", "time to exit before SIGKILL"},
