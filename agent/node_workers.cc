@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <csignal>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "agent/diagnosis/whereabouts.h"
@@ -22,6 +23,8 @@ namespace ddprun::agent {
 namespace {
 
 constexpr std::string_view kFaultHandler = "PYTHONFAULTHANDLER";
+
+constexpr int kCannotServe = 125 << 8;  // as wait(2) has ddprun's exit code for its own failures
 
 constexpr const char* kOrphans = "processes the workers left behind";
 
@@ -87,18 +90,19 @@ void NodeWorkers::start(const rendezvous::Layout& layout, const rendezvous::Endp
   started_.clear();
   aborts_.cancel();
   aborts_.set_unread({});
+  mpi_.reset();
   output_.remove_workers();
   group_.emplace(executor_, job_.stop_grace, group_hooks());
   after_forking_ = nullptr;
   setup_.prepare(layout_, store, more_variables(), [this, store](auto workers) {
     end_waiting("the files of --log_dir are there");
-    preload_.when_known(
-        [this, store,
-         workers = std::make_shared<decltype(workers)>(std::move(workers))](auto failure) {
-          end_waiting("the import of " + preloaded_text(job_) + " has ended");
-          events_.round_ready(layout_, store.host, store.port);
-          failure ? on_import_failed(std::move(*failure)) : start_workers(std::move(*workers));
-        });
+    preload_.when_known([this, store,
+                         workers = std::make_shared<decltype(workers)>(std::move(workers))](
+                            auto failure) {
+      end_waiting("the import of " + preloaded_text(job_) + " has ended");
+      events_.round_ready(layout_, store.host, store.port);
+      failure ? on_import_failed(std::move(*failure)) : start_workers(std::move(*workers), store);
+    });
     if (preload_.is_waited_for()) report_waiting();
   });
   if (setup_.is_preparing()) report_waiting();
@@ -142,13 +146,17 @@ std::vector<std::string> NodeWorkers::more_variables() {
   return all;
 }
 
-void NodeWorkers::start_workers(Result<Workers> workers) {
+void NodeWorkers::start_workers(Result<Workers> workers, const rendezvous::Endpoint& store) {
   if (job_.cannot_run || !workers) {
     return handle_event_(event::StartFailed{job_.cannot_run ? *job_.cannot_run : workers.error()});
+  }
+  if (const Result<> mpi = start_mpi(store); !mpi) {
+    return handle_event_(event::StartFailed{mpi.error()});
   }
   std::vector<launcher::Command> commands;
   for (WorkerSetup::Worker& worker : *workers) {
     commands.push_back(take_command(worker, job_.tty, output_));
+    if (mpi_) mpi_->connect(commands.back(), static_cast<int>(commands.size()) - 1);
   }
   if (preload_.is_ready()) return fork_workers(std::move(*workers), std::move(commands));
   Result<std::vector<launcher::Child>> children = group_->start(std::move(commands));
@@ -170,16 +178,42 @@ void NodeWorkers::fork_workers(Workers workers, std::vector<launcher::Command> c
 }
 
 void NodeWorkers::on_started(Workers workers, launcher::Forked started) {
+  if (mpi_) mpi_->close_their_ends();
   report_missing_terminals(started.children);
   for (size_t i = 0; i < started.children.size(); ++i) {
     add_output(static_cast<int>(i), std::move(workers[i]), std::move(started.children[i]));
   }
   if (round_end_.is_stopping()) return;
   if (started.failure) {
+    mpi_.reset();
     return handle_event_(event::StartFailed{*started.failure, group_->size()});
   }
   watch_progress();
   round_end_.watch(!job_.devices.empty());
+}
+
+Result<> NodeWorkers::start_mpi(const rendezvous::Endpoint& store) {
+  if (job_.mpi == Mpi::none) return {};
+  mpi_.emplace(
+      executor_, layout_,
+      MpiRound::Hooks{.failed = [this](const std::string& cause) { on_mpi_failed(cause); },
+                      .overdue = [this](int local_rank) { group_->signal(local_rank, SIGKILL); }});
+  return mpi_->start(store);
+}
+
+/// A failure of the node's first rank that runs, as no rank has failed.
+void NodeWorkers::on_mpi_failed(const std::string& cause) {
+  if (round_end_.is_stopping() || group_->running().empty()) return;
+  const int local_rank = group_->running().front();
+  const auto& started = started_[static_cast<size_t>(local_rank)];
+  rendezvous::Failure failure;
+  failure.rank = layout_.first_rank + local_rank;
+  failure.wait_status = kCannotServe;
+  failure.pid = group_->pid_of(local_rank);
+  failure.seconds = seconds(std::chrono::steady_clock::now() - started.when);
+  failure.host = host_name_;
+  failure.cause = cause;
+  handle_event_(event::WorkerFailed{std::move(failure)});
 }
 
 void NodeWorkers::watch_progress() {
@@ -214,6 +248,8 @@ void NodeWorkers::on_hang_seen(std::chrono::duration<double> time, const Collect
     const auto& calls = seen.calls.at(process.rank);
     progress.places.push_back(
         with_calls(place_with_stack(process.rank, stack->second, still_in_hang(time)), calls));
+    const std::string mpi = mpi_ ? mpi_->place_of(process.rank - layout_.first_rank) : "";
+    if (!mpi.empty()) progress.places.back().what += ", " + mpi;
     add_calls(progress.calls, process.rank, calls);
   }
   aborts_.set_unread(std::move(unread));
@@ -358,13 +394,23 @@ void NodeWorkers::on_worker_ended(launcher::WorkerEnd end) {
   note_end(end);
   if (!round_end_.is_stopping()) end_waiting("its tracer has let the worker go");
   timers_.worker_ended(end.pid);
-  take_end(end);
+  if (mpi_ && !end.stopped && !end.exec_failure) {
+    mpi_->ended(end.local_rank, [this, end] { take_end(end); });
+  } else {
+    take_end(end);
+  }
+  if (mpi_ && running().empty()) mpi_->finish();
   aborts_.ended(end.pid);  // last: it may call stop(), and so end the round
 }
 
-void NodeWorkers::take_end(const launcher::WorkerEnd& end) {
+void NodeWorkers::take_end(launcher::WorkerEnd end) {
+  std::string cause = timers_.cause(end.pid);
+  const auto failure = mpi_ && !end.stopped
+                           ? mpi_failure(mpi_->of(end.local_rank), end.status, layout_.world_size)
+                           : std::nullopt;
+  if (failure) std::tie(end.status, cause) = std::tie(failure->status, failure->cause);
   if (end.stopped || (!end.exec_failure && !end.status.success())) {
-    return round_end_.ended(end, trace_places(end), timers_.cause(end.pid));
+    return round_end_.ended(end, trace_places(end), std::move(cause));
   }
   record_end(end, "");
   if (end.exec_failure) {
@@ -428,6 +474,7 @@ void NodeWorkers::end_watches() {
 }
 
 void NodeWorkers::on_all_ended() {
+  if (mpi_) mpi_->give_up();
   end_watches();
   end_waiting("all processes of the workers have ended");
   report_waiting();

@@ -17,6 +17,7 @@
 #include "agent/job/failure_traces.h"
 #include "agent/job/job_spec.h"
 #include "agent/job/machine.h"
+#include "agent/mpi/mpi_round.h"
 #include "agent/progress/progress_monitor.h"
 #include "agent/round_end.h"
 #include "agent/stack_collector.h"
@@ -136,10 +137,12 @@ class NodeWorkers {
   RoundEnd::Hooks round_end_hooks();
   launcher::WorkerGroup::Hooks group_hooks();
   using Workers = std::vector<WorkerSetup::Worker>;
-  void start_workers(Result<Workers> workers);
+  void start_workers(Result<Workers> workers, const rendezvous::Endpoint& store);
   void fork_workers(Workers workers, std::vector<launcher::Command> commands);
   void on_started(Workers workers, launcher::Forked started);
   void on_import_failed(rendezvous::Failure failure);
+  Result<> start_mpi(const rendezvous::Endpoint& store);
+  void on_mpi_failed(const std::string& cause);
   void add_output(int local_rank, WorkerSetup::Worker worker, launcher::Child child);
   std::vector<std::string> more_variables();
   void watch_progress();
@@ -147,7 +150,7 @@ class NodeWorkers {
   void on_hang_seen(std::chrono::duration<double> time, const CollectedStacks& seen);
   bool is_about_to_fail(int rank);
   void on_worker_ended(launcher::WorkerEnd end);
-  void take_end(const launcher::WorkerEnd& end);
+  void take_end(launcher::WorkerEnd end);
   void on_success(int rank);
   void on_killed(const std::vector<int>& local_ranks,
                  const std::vector<launcher::Descendant>& processes);
@@ -185,6 +188,7 @@ class NodeWorkers {
   // The latest round.
   rendezvous::Layout layout_;
   std::optional<launcher::WorkerGroup> group_;
+  std::optional<MpiRound> mpi_;   // nullopt: the ranks are not connected by MPI
   std::vector<Started> started_;  // by local rank
   std::vector<int> succeeded_;
   std::function<void()> after_forking_;  // nullptr: nothing waits for the end of forking

@@ -84,10 +84,11 @@ rendezvous::Layout guess_layout(const agent::JobSpec& job) {
 Unknown unknown_variables(const agent::JobSpec& job) {
   Unknown unknown;
   if (job.max_nodes > 1 && !job.node_rank) {
-    for (const char* name : {"RANK", "ROLE_RANK", "GROUP_RANK"}) unknown[name] = kUnknown;
+    for (const char* name : {"RANK", "ROLE_RANK", "GROUP_RANK", "PMI_RANK"})
+      unknown[name] = kUnknown;
   }
   if (job.min_nodes != job.max_nodes) {
-    for (const char* name : {"WORLD_SIZE", "ROLE_WORLD_SIZE", "GROUP_WORLD_SIZE"}) {
+    for (const char* name : {"WORLD_SIZE", "ROLE_WORLD_SIZE", "GROUP_WORLD_SIZE", "PMI_SIZE"}) {
       unknown[name] = kUnknown;
     }
   }

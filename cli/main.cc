@@ -15,6 +15,8 @@
 #include "agent/diagnosis/gone_message.h"
 #include "agent/diagnosis/stack_helper.h"
 #include "agent/job/events.h"
+#include "agent/mpi/mpi_order.h"
+#include "agent/mpi/mpi_server.h"
 #include "agent/run.h"
 #include "base/colour.h"
 #include "base/host_name.h"
@@ -177,6 +179,7 @@ int main(int argc, char** argv) {
   open_standard_descriptors();
   const Words words(argv + std::min(argc, 1), argv + argc);
   if (agent::is_stack_helper(words)) return agent::run_stack_helper(words);
+  if (agent::is_mpi_server(words)) return agent::run_mpi_server(words);
   if (cli::is_verb(words)) return cli::run_verb(words);
   if (doctor::is_node(words)) return doctor::run_node(words);  // signals end it, as any worker
   launcher::block_signals();

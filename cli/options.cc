@@ -325,7 +325,7 @@ Result<Parsed> node_job(RawOptions& raw, CommandLine& line, const Host& host) {
     raw.job.cannot_run = program.error();
   }
   if (const Result<> workers = resolve_workers(raw, host); !workers) return workers.error();
-  warn_of_mpi(raw, host);
+  if (const Result<> mpi = resolve_mpi(raw, host); !mpi) return mpi.error();
   warn_of_misplaced_flags(raw);
   if (const Result<> logs = check_logs(raw.job); !logs) return logs.error();
   if (const Result<> debugged = check_debugged_rank(raw.job, host); !debugged) {

@@ -42,9 +42,9 @@ Result<> resolve_bindings(RawOptions& raw, const Host& host);
 /// The prefix of the workers' lines. Call it after resolve_workers.
 Result<> resolve_prefix(RawOptions& raw, const Host& host);
 
-/// Warns if the workers would be MPI programs that do not know of each other. Call it after
-/// resolve_workers and resolve_program.
-void warn_of_mpi(RawOptions& raw, const Host& host);
+/// Decides how the ranks of MPI find each other, and warns if they do not. Call it after
+/// resolve_workers and resolve_program. Errors: usage.
+Result<> resolve_mpi(RawOptions& raw, const Host& host);
 
 /// Warns if a lone worker's arguments contain --nproc_per_node or --nnodes. Call it after the same.
 void warn_of_misplaced_flags(RawOptions& raw);

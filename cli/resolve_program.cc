@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
+#include <initializer_list>
 #include <string_view>
 #include <utility>
 
@@ -61,6 +62,10 @@ size_t prepend_python(const std::string& python, const std::vector<std::string>&
   return options.size() + 2;
 }
 
+/// Each node's keys reach every node through the master: that many take it a second, as a guess
+/// 200 bytes for each of 8 ranks.
+constexpr int kMostMpiNodes = 512;
+
 /// Whether workers inherit variables that make them processes of an MPI job.
 bool is_under_mpi(const Host& host) {
   constexpr std::array<const char*, 4> kVariables = {"PMI_RANK", "PMI_FD", "PMIX_RANK",
@@ -70,26 +75,63 @@ bool is_under_mpi(const Host& host) {
   });
 }
 
+bool is_linked_with(const std::vector<std::string>& libraries,
+                    std::initializer_list<std::string_view> names) {
+  return std::ranges::any_of(libraries, [names](const std::string& library) {
+    return std::ranges::any_of(names, [&](auto name) { return library.starts_with(name); });
+  });
+}
+
 /// Programs with libddp do not count: it connects its ranks itself before it calls MPI.
 bool is_mpi_program(const std::vector<std::string>& libraries) {
-  const auto needs = [&](std::string_view name) {
-    return std::any_of(libraries.begin(), libraries.end(),
-                       [&](const std::string& library) { return library.starts_with(name); });
-  };
-  return (needs("libmpi") || needs("libpmi")) && !needs("libddp.");
+  return is_linked_with(libraries, {"libmpi", "libpmi"}) && !is_linked_with(libraries, {"libddp."});
+}
+
+/// By the names that the libraries of MPICH, and those with its ABI, have.
+agent::Mpi mpi_of(const std::vector<std::string>& libraries) {
+  const bool is_mpich = is_linked_with(
+      libraries, {"libmpich", "libmpi.so.12", "libmpifort.so.12", "libmpicxx.so.12"});
+  return is_mpich ? agent::Mpi::pmi1 : agent::Mpi::none;
+}
+
+/// With auto. A lone worker of an MPI job keeps its place there; of several each would have the
+/// same.
+void choose_mpi(agent::JobSpec& job, const Host& host) {
+  const bool is_alone = job.local_size == 1 && job.max_nodes == 1;
+  const bool is_python = job.own_arguments > 1;
+  const bool is_placed = is_under_mpi(host) && job.local_size == 1;
+  if (is_alone || is_python || job.cannot_run || is_placed) return;
+  const std::vector<std::string> libraries = host.needed_libraries(job.program);
+  if (!is_mpi_program(libraries)) return;
+  job.mpi = mpi_of(libraries);
+  if (job.mpi != agent::Mpi::none || is_under_mpi(host)) return;
+  job.warnings.push_back(job.program +
+                         " is linked with MPI, whose ranks ddprun does not connect: each worker "
+                         "may be rank 0 of 1; mpirun or srun starts them as one job");
 }
 
 }  // namespace
 
-void warn_of_mpi(RawOptions& raw, const Host& host) {
+Result<> resolve_mpi(RawOptions& raw, const Host& host) {
   agent::JobSpec& job = raw.job;
-  const bool is_alone = job.local_size == 1 && job.max_nodes == 1;
-  const bool is_python = job.own_arguments > 1;
-  if (is_alone || is_python || job.cannot_run || is_under_mpi(host)) return;
-  if (!is_mpi_program(host.needed_libraries(job.program))) return;
-  job.warnings.push_back(job.program +
-                         " is linked with MPI, whose ranks ddprun does not connect: each worker "
-                         "may be rank 0 of 1; mpirun or srun starts them as one job");
+  raw.mpi ? void(job.mpi = *raw.mpi) : choose_mpi(job, host);
+  if (job.mpi == agent::Mpi::none) return {};
+  if (!job.preload.empty()) {
+    return usage_error(
+        "--mpi does not connect workers that --preload forks: leave out one of them");
+  }
+  if (job.max_nodes == 1) return {};
+  if (job.max_nodes > kMostMpiNodes) {
+    return usage_error("--mpi connects the ranks of " + std::to_string(kMostMpiNodes) +
+                       " nodes at most, and --nnodes allows " + std::to_string(job.max_nodes) +
+                       ": give fewer, or --mpi none");
+  }
+  if (job.store == agent::StoreHost::worker) {
+    return usage_error(
+        "--mpi on several nodes needs ddprun's store: leave out --store worker, or "
+        "give --mpi none");
+  }
+  return {};
 }
 
 void warn_of_misplaced_flags(RawOptions& raw) {

@@ -30,6 +30,7 @@ Target node_texts_fuzz;
 Target order_fuzz;
 Target output_fuzz;
 Target peer_fuzz;
+Target pmi1_fuzz;
 Target protocol_fuzz;
 Target sessions_fuzz;
 Target store_replies_fuzz;
@@ -150,6 +151,9 @@ TEST_CASE("the corpus of output breaks nothing") {
 }
 TEST_CASE("the corpus of peer breaks nothing") {
   replay("peer", peer_fuzz);
+}
+TEST_CASE("the corpus of pmi1 breaks nothing") {
+  replay("pmi1", pmi1_fuzz);
 }
 TEST_CASE("the corpus of protocol breaks nothing") {
   replay("protocol", protocol_fuzz);

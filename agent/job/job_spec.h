@@ -36,6 +36,12 @@ enum class StoreHost {
   tunnel,  ///< as agent; the ranks reach it through their own node's agent, which encrypts
 };
 
+/// How ranks of MPI find each other.
+enum class Mpi {
+  none,  ///< not at all: each is rank 0 of 1, unless another launcher's variables are inherited
+  pmi1,  ///< MPICH's way, also Intel MPI's
+};
+
 /// Whether workers write to pseudo-terminals, if their output is only shown.
 enum class Tty {
   automatic,  ///< for stdout and stderr each: if ddprun's own is a terminal
@@ -104,6 +110,7 @@ struct JobSpec : rendezvous::RoundSpec, rendezvous::LeaseSpec {
   GpuBind gpu_bind = GpuBind::all;
   bool virtual_local_rank = false;  ///< each has LOCAL_RANK 0, and only its local rank's GPU
   StoreHost store = StoreHost::agent;
+  Mpi mpi = Mpi::none;
   std::string role = "default";  ///< ROLE_NAME
 
   // The workers' bindings.

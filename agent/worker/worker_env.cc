@@ -40,6 +40,19 @@ constexpr std::array<std::string_view, 19> kAlwaysDecided = {
 
 constexpr std::string_view kVisibleDevices = "CUDA_VISIBLE_DEVICES";
 
+/// Those of another launcher's job of MPI: ranks that are connected here must not find them.
+constexpr std::array<std::string_view, 9> kOtherMpi = {
+    "PMI_",           "PMIX_",  "MPI_LOCALRANKID",  "MPI_LOCALNRANKS",
+    "HYDI_",          "HYDRA_", "OMPI_COMM_WORLD_", "OMPI_MCA_ess",
+    "OMPI_MCA_orte_",
+};
+constexpr std::string_view kPmixParameter = "PMIX_MCA_";  // the user's
+
+bool is_of_other_mpi(std::string_view name) {
+  return !name.starts_with(kPmixParameter) &&
+         std::ranges::any_of(kOtherMpi, [name](auto prefix) { return name.starts_with(prefix); });
+}
+
 /// Whether each worker has a list of GPUs of its own.
 bool divides_devices(const JobSpec& job) {
   return job.virtual_local_rank || job.gpu_bind == GpuBind::isolate;
@@ -100,6 +113,7 @@ WorkerEnv::WorkerEnv(const JobSpec& job, const std::vector<std::string>& inherit
   for (const std::string& text : inherited) {
     const std::string_view name = name_of(text);
     if (always_decided(name) || (divided && name == kVisibleDevices)) continue;
+    if (job.mpi != Mpi::none && is_of_other_mpi(name)) continue;
     inherited_.push_back(text);
   }
   decide_shared(layout, store);
@@ -134,6 +148,11 @@ void WorkerEnv::decide_shared(const rendezvous::Layout& layout, const rendezvous
   if (several && !find_variable(inherited_, "GLOO_SOCKET_IFNAME")) {
     shared_.push_back(variable("GLOO_SOCKET_IFNAME", job_.interface));
   }
+  if (job_.mpi != Mpi::none) {
+    shared_.push_back(variable("PMI_SIZE", layout.world_size));
+    shared_.push_back(variable("PMI_SPAWNED", 0));
+    shared_.push_back(variable("MPI_LOCALNRANKS", layout.local_size));
+  }
   limits_omp_threads_ = layout.local_size > 1 && !find_variable(inherited_, "OMP_NUM_THREADS");
   if (limits_omp_threads_) shared_.push_back(variable("OMP_NUM_THREADS", 1));
 
@@ -149,6 +168,10 @@ void WorkerEnv::append_own(int local_rank, std::vector<std::string>& variables) 
   variables.push_back(variable("RANK", rank));
   variables.push_back(variable("LOCAL_RANK", visible_local_rank(job_, local_rank)));
   variables.push_back(variable("ROLE_RANK", first_role_rank_ + local_rank));
+  if (job_.mpi != Mpi::none) {
+    variables.push_back(variable("PMI_RANK", rank));
+    variables.push_back(variable("MPI_LOCALRANKID", local_rank));
+  }
   if (divides_devices(job_)) {
     variables.push_back(variable(kVisibleDevices, join(devices_of(job_, local_rank))));
   }
@@ -161,7 +184,7 @@ std::vector<std::string> WorkerEnv::common() && {
 
 std::vector<std::string> WorkerEnv::own(int local_rank, const std::string& error_file) const {
   std::vector<std::string> variables;
-  variables.reserve(5);
+  variables.reserve(7);
   append_own(local_rank, variables);
   variables.push_back(variable(kErrorFile, error_file));
   return variables;

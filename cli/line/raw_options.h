@@ -76,6 +76,7 @@ struct RawOptions {
   bool has_endpoint = false;                    ///< --rdzv_endpoint was given
   std::string secret_file;                      ///< --secret_file; empty: not given
   bool in_slurm = false;                        ///< the engine is Slurm
+  std::optional<agent::Mpi> mpi;                ///< --mpi; nullopt: by the program's libraries
   bool standalone = false;
   std::optional<std::string> prefix;  ///< the template the user gave
   bool no_prefix = false;

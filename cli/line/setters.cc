@@ -57,6 +57,10 @@ constexpr std::array kStoreHosts = std::to_array<Choice<agent::StoreHost>>({
     {"worker", agent::StoreHost::worker},
     {"tunnel", agent::StoreHost::tunnel},
 });
+constexpr std::array kMpis = std::to_array<Choice<agent::Mpi>>({
+    {"none", agent::Mpi::none},
+    {"pmi1", agent::Mpi::pmi1},
+});
 constexpr std::array kTtys = std::to_array<Choice<agent::Tty>>({
     {"auto", agent::Tty::automatic},
     {"never", agent::Tty::never},
@@ -188,6 +192,11 @@ SetResult set_exported(std::string_view value, RawOptions& raw) {
     raw.remote.exported.emplace_back(name);
   }
   return true;
+}
+
+SetResult set_mpi(std::string_view value, RawOptions& raw) {
+  raw.mpi.reset();
+  return value == "auto" || assign(find_choice(value, kMpis), raw.mpi);
 }
 
 SetResult set_store(std::string_view value, RawOptions& raw) {

@@ -55,6 +55,7 @@ SetResult set_local_rank_style(std::string_view value, RawOptions& raw);
 SetResult set_local_size(std::string_view value, RawOptions& raw);
 SetResult set_gpu_bind(std::string_view value, RawOptions& raw);
 SetResult set_numa_binding(std::string_view value, RawOptions& raw);
+SetResult set_mpi(std::string_view value, RawOptions& raw);
 SetResult set_role(std::string_view value, RawOptions& raw);
 SetResult set_signals(std::string_view value, RawOptions& raw);
 

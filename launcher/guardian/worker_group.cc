@@ -226,7 +226,7 @@ bool WorkerGroup::signal(int local_rank, int signal) {
 }
 
 void WorkerGroup::child_changed() {
-  if (ended_ || (members_.empty() && stop_signal_ == 0)) return;
+  if (ended_ || (members_.empty() && !asked_)) return;
   if (running_ == 0) return finish_or_stop_orphans();
   for (Member& member : members_) member.worker.child_changed();
   if (has_paused_children()) {

@@ -64,7 +64,7 @@ std::multimap<pid_t, ProcessUse> uses_of_host() {
   for (const pid_t pid : pids_of_host()) {
     const std::string stat = file_of(pid, "stat");
     const std::optional<Descendant> process = parse_proc_stat(stat);
-    if (!process || process->name == kStackReader) continue;
+    if (!process || process->name == kStackReader || process->name == kMpiServer) continue;
     if (const auto use = parse_stat_use(stat)) by_parent.emplace(use->parent, *use);
   }
   return by_parent;

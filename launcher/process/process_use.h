@@ -28,12 +28,13 @@ struct ProcessUse {
 /// The use of one process, without io_bytes and `traced`; zeros if it has ended. Takes some 20 µs.
 ProcessUse use_of_process(pid_t pid);
 
-/// The name of the process that reads stacks. It is ddprun's own: its beginning and end are no sign
-/// of a worker's progress.
+/// The names of ddprun's own processes beside the workers: one reads stacks, one serves MPI. What
+/// they do is no sign of a worker's progress.
 inline constexpr const char* kStackReader = "ddp-stacks";
+inline constexpr const char* kMpiServer = "ddp-mpi";
 
-/// All processes below `root`, by pid, without kStackReader and its descendants; none without
-/// /proc. Takes some 10 µs for each process of the host. For any thread.
+/// All processes below `root`, by pid, without kStackReader, kMpiServer and their descendants; none
+/// without /proc. Takes some 10 µs for each process of the host. For any thread.
 std::vector<ProcessUse> uses_below(pid_t root);
 
 /// The children of each process of the host, as uses_below() finds them, by their parents.

@@ -189,6 +189,8 @@ struct SpawnBatch::ChildSetup {
   const rlimit* open_files;  // nullptr: unchanged
   const unsigned long* cpus;
   size_t cpus_size;  // in bytes; 0: unchanged
+  const int* inherited;
+  size_t inherited_count;
   bool unbindable;   // set by the child: it may run on none of these CPUs
   int error_number;  // set by the child: exec or a step before it failed
   alignas(16) char stack[kStackSize];
@@ -214,6 +216,7 @@ DDPRUN_UNSANITIZED int SpawnBatch::ChildSetup::exec() {
   if (result >= 0) result = raw_syscall(SYS_dup3, err, STDERR_FILENO, 0);
   if (result < 0) return static_cast<int>(-result);
   close_all_on_exec();
+  for (size_t i = 0; i < inherited_count; ++i) raw_syscall(SYS_fcntl, inherited[i], F_SETFD, 0);
   if (cpus_size > 0) result = raw_syscall(SYS_sched_setaffinity, 0, cpus_size, cpus);
   unbindable = result < 0;
   if (unbindable) return static_cast<int>(-result);
@@ -293,6 +296,8 @@ SpawnBatch::SpawnBatch(std::vector<Command> commands)
     append(command.environment, words_);
     words_.push_back(nullptr);
     setup.stdin_fd = command.stdin_fd;
+    setup.inherited = command.inherited.data();
+    setup.inherited_count = command.inherited.size();
     setup.parent = getpid();
     setup.open_files = original_open_files ? &*original_open_files : nullptr;
     masks_.push_back(affinity_mask(command.cpus));

@@ -25,7 +25,8 @@ struct Command {
   std::vector<int> cpus = {};                    ///< it may run only on these; empty: on ours
   std::optional<WindowSize> stdout_window = {};  ///< of its pseudo-terminal; nullopt: a pipe
   std::optional<WindowSize> stderr_window = {};
-  bool one_terminal = false;  ///< stdout is stderr's: output to both keeps its order
+  bool one_terminal = false;        ///< stdout is stderr's: output to both keeps its order
+  std::vector<int> inherited = {};  ///< more descriptors, with the same numbers in the child
   /// More of the environment, shared by several commands; nullptr: none.
   std::shared_ptr<const std::vector<std::string>> common_environment = nullptr;
 };
@@ -98,8 +99,8 @@ struct Spawned {
 
 /// Starts all commands. Each leads its own session and process group, so that one signal reaches
 /// all its children, and a terminal's signals do not. Each gets SIGKILL when this process dies, has
-/// only stdin, stdout and stderr open, and starts without the signal settings of block_signals.
-/// Does not wait for exec.
+/// only stdin, stdout, stderr and the inherited descriptors open, and starts without the signal
+/// settings of block_signals. Does not wait for exec.
 ///
 /// This process must have no signal handlers, and its other threads must block all signals.
 Spawned spawn(std::vector<Command> commands);

@@ -13,6 +13,7 @@
 #include "agent/diagnosis/python_stack.h"
 #include "agent/diagnosis/stacks.h"
 #include "agent/job/error_file.h"
+#include "agent/mpi/pmi1_server.h"
 #include "agent/progress/notify_message.h"
 #include "agent/worker/timer_request.h"
 #include "cli/doctor/json.h"
@@ -153,6 +154,31 @@ TEST_CASE("output of helpers and workers is read in linear time") {
   check_json(agent::parse_timer_request, R"({"pid":1,"scope_id":)", "}");
   check_linear(agent::parse_notify_message, {"", "STATUS=#\n", ""});
   check_linear(agent::parse_notify_message, {"STATUS=", "\x1b", ""});
+}
+
+TEST_CASE("requests of PMI-1, and what nodes exchange for it, are read in linear time") {
+  rendezvous::Layout layout;
+  const auto with_server = [layout](const std::function<void(agent::Pmi1Server&)>& use) {
+    agent::Pmi1Server server(layout, {"name", {1}});
+    use(server);
+  };
+  const Parse requests = [&](std::string_view text) {
+    with_server([&](agent::Pmi1Server& server) {
+      server.receive(0, text);
+      server.take_replies();
+      server.take_barrier();
+    });
+  };
+  for (const char* line :
+       {"cmd=put kvsname=n key=k# value=v\n", "cmd=get kvsname=n key=k#\n", "cmd=barrier_in\n",
+        "mcmd=spawn\nendcmd\n", "cmd=init pmi_version=1\n"}) {
+    check_linear(requests, {"", line, ""});
+  }
+  check_linear(
+      [&](std::string_view text) {
+        with_server([&](agent::Pmi1Server& server) { server.end_barrier(text); });
+      },
+      {"", "k# v\n", ""});
 }
 
 TEST_CASE("messages of other nodes' doctors are read in linear time") {

@@ -272,3 +272,28 @@ TEST_CASE("blocks of GPUs cover all of them and differ by at most one") {
     }
   }
 }
+
+TEST_CASE("ranks of MPI find their place, and none of another launcher's job") {
+  agent::JobSpec job = two_workers();
+  const Strings inherited = {"PMI_RANK=9",        "PMI_FD=9",
+                             "PMIX_RANK=9",       "PMIX_MCA_gds=hash",
+                             "MPI_LOCALRANKID=9", "OMPI_COMM_WORLD_RANK=9",
+                             "HYDI_CONTROL_FD=9", "OMPI_MCA_btl=tcp,self"};
+  CHECK(value(all_of({job, inherited, second_node(), kStore}, 1), "PMI_RANK") == "9");
+  job.mpi = agent::Mpi::pmi1;
+  job.virtual_local_rank = true;
+  const Strings all = all_of({job, inherited, second_node(), kStore}, 1);
+  for (const auto& [name, expected] : {std::pair("PMI_RANK", "3"),
+                                       {"PMI_SIZE", "4"},
+                                       {"PMI_SPAWNED", "0"},
+                                       {"MPI_LOCALRANKID", "1"},
+                                       {"MPI_LOCALNRANKS", "2"},
+                                       {"PMI_FD", "(unset)"},
+                                       {"PMIX_RANK", "(unset)"},
+                                       {"OMPI_COMM_WORLD_RANK", "(unset)"},
+                                       {"HYDI_CONTROL_FD", "(unset)"},
+                                       {"PMIX_MCA_gds", "hash"},
+                                       {"OMPI_MCA_btl", "tcp,self"}}) {
+    CHECK(value(all, name) == expected);
+  }
+}

@@ -22,6 +22,7 @@ TEST_CASE("ddprun warns of MPI programs that would each be rank 0 of 1") {
             .front()
             .starts_with("/bin/./hello is linked with MPI, whose ranks ddprun does not connect"));
   CHECK(warnings({"./hello"}).empty());
+  CHECK(warnings({"--nproc_per_node", "2", "--mpi", "none", "./hello"}).empty());
   CHECK(warnings({"--nproc_per_node", "2", "hello.py"}).empty());
   on.environment = {"PMIX_RANK=0"};
   CHECK(warnings({"--nproc_per_node", "2", "./hello"}).empty());
@@ -30,6 +31,54 @@ TEST_CASE("ddprun warns of MPI programs that would each be rank 0 of 1") {
     return std::vector<std::string>{"libddp.so.1", "libmpi.so.40"};
   };
   CHECK(warnings({"--nproc_per_node", "2", "./hello"}).empty());
+}
+
+TEST_CASE("ranks of MPI are connected as their library needs it") {
+  const auto mpi = [](std::vector<std::string> libraries, Words words,
+                      std::vector<std::string> environment = {}) {
+    cli::Host on = host();
+    on.environment = std::move(environment);
+    on.needed_libraries = [libraries](const std::string&) { return libraries; };
+    return job(words, on).mpi;
+  };
+  using agent::Mpi;
+  const Words two = {"--nproc_per_node", "2", "./hello"};
+  for (const char* library : {"libmpi.so.12", "libmpich.so.12", "libmpifort.so.12"}) {
+    CHECK(mpi({library}, two) == Mpi::pmi1);
+  }
+  for (const char* library : {"libmpi.so.40", "libpmi2.so.0", "libc.so.6"}) {
+    CHECK(mpi({library}, two) == Mpi::none);
+  }
+  CHECK(mpi({"libddp.so.1", "libmpi.so.12"}, two) == Mpi::none);
+  CHECK(mpi({"libmpi.so.12"}, {"./hello"}) == Mpi::none);
+  CHECK(mpi({"libmpi.so.12"}, {"--nproc_per_node", "2", "hello.py"}) == Mpi::none);
+  CHECK(mpi({}, {"--nproc_per_node", "2", "--mpi", "pmi1", "hello.py"}) == Mpi::pmi1);
+  CHECK(mpi({"libmpi.so.12"}, {"--mpi=none", "--nproc_per_node", "2", "./hello"}) == Mpi::none);
+  // A lone worker of a node keeps its place in another launcher's job.
+  const Words one_of_two = {"--nnodes", "2", "--rdzv_endpoint", "node0", "./hello"};
+  CHECK(mpi({"libmpi.so.12"}, one_of_two) == Mpi::pmi1);
+  CHECK(mpi({"libmpi.so.12"}, one_of_two, {"PMI_RANK=1"}) == Mpi::none);
+  CHECK(mpi({"libmpi.so.12"}, two, {"PMI_RANK=1"}) == Mpi::pmi1);
+}
+
+TEST_CASE("--mpi is refused with --preload") {
+  CHECK(refusal({"--mpi", "pmi1", "--preload", "numpy", "train.py"}) ==
+        "--mpi does not connect workers that --preload forks: leave out one of them");
+}
+
+TEST_CASE("MPI on several nodes needs their number and ddprun's store") {
+  const Words begin = {"--mpi", "pmi1", "--rdzv_endpoint", "node0"};
+  const auto with = [&](Words more) {
+    more.insert(more.begin(), begin.begin(), begin.end());
+    more.push_back("./hello");
+    return refusal(more);
+  };
+  CHECK(with({"--nnodes", "513"}) ==
+        "--mpi connects the ranks of 512 nodes at most, and --nnodes allows 513: give fewer, or "
+        "--mpi none");
+  CHECK(
+      with({"--nnodes", "2", "--store", "worker"}) ==
+      "--mpi on several nodes needs ddprun's store: leave out --store worker, or give --mpi none");
 }
 
 TEST_CASE("flags of other launchers are refused with ddprun's flag") {

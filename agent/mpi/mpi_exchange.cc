@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/mpi/mpi_exchange.h"
+
+#include <algorithm>
+#include <sstream>
+
+namespace ddprun::agent {
+namespace {
+
+constexpr std::chrono::seconds kStoreTime{60};  // to connect, and for each reply
+
+}  // namespace
+
+Result<> MpiExchange::connect() {
+  if (client_) return {};
+  Result<store::Client> client =
+      store::Client::connect(store_.host, store_.port, kStoreTime, kStoreTime);
+  if (!client) return client.error();
+  client_.emplace(std::move(*client));
+  return {};
+}
+
+std::string MpiExchange::key(std::string_view what) const {
+  return "ddprun/mpi/" + std::to_string(number_) + '/' + std::string(what);
+}
+
+std::string MpiExchange::uncalled_key(int node) {
+  return "ddprun/mpi/uncalled/" + std::to_string(node);
+}
+
+/// The last node to come wakes all others with one key.
+Result<> MpiExchange::begin(std::string_view own) {
+  if (const Result<> connected = connect(); !connected) return connected;
+  ++number_;
+  if (const Result<> given = client_->append(key("data"), own); !given) return given;
+  const std::string node = std::to_string(layout_.node_rank) + ' ';
+  if (const Result<> noted = client_->append(key("nodes"), node); !noted) return noted;
+  const Result<std::int64_t> count = client_->add(key("count"), 1);
+  if (!count) return count.error();
+  return *count == layout_.node_count ? client_->set(key("done"), "1") : Result<>();
+}
+
+Result<std::optional<std::string>> MpiExchange::end(std::chrono::milliseconds limit) {
+  const Result<> done = client_->wait({key("done")}, limit);
+  if (!done && done.error().code == Errc::timed_out && !client_->lost()) {
+    return std::optional<std::string>();
+  }
+  if (!done) return done.error();
+  Result<std::string> data = client_->get(key("data"), kStoreTime);
+  if (!data) return data.error();
+  return std::optional(std::move(*data));
+}
+
+Result<std::vector<int>> MpiExchange::missing() {
+  const Result<std::string> there = client_->get(key("nodes"), kStoreTime);
+  if (!there) return there.error();
+  std::vector<bool> has_begun(static_cast<size_t>(layout_.node_count));
+  std::istringstream numbers(*there);
+  for (int node = 0; numbers >> node;) {
+    if (node >= 0 && node < layout_.node_count) has_begun[static_cast<size_t>(node)] = true;
+  }
+  std::vector<int> nodes;
+  for (int node = 0; node < layout_.node_count; ++node) {
+    if (!has_begun[static_cast<size_t>(node)]) nodes.push_back(node);
+  }
+  return nodes;
+}
+
+Result<> MpiExchange::publish_uncalled(const std::string& ranks) {
+  if (const Result<> connected = connect(); !connected) return connected;
+  return client_->set(uncalled_key(layout_.node_rank), ranks);
+}
+
+Result<std::string> MpiExchange::uncalled_of(const std::vector<int>& nodes) {
+  std::string all;
+  for (const int node : nodes) {
+    const Result<bool> is_there = client_->check({uncalled_key(node)});
+    if (!is_there) return is_there.error();
+    if (!*is_there) continue;
+    const Result<std::string> ranks = client_->get(uncalled_key(node), kStoreTime);
+    if (!ranks) return ranks.error();
+    if (!ranks->empty()) all.append(all.empty() ? "" : ", ").append(*ranks);
+  }
+  return all;
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/mpi/mpi_round.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <utility>
+
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/read_until.hpp>
+#include <boost/asio/write.hpp>
+
+#include "agent/mpi/mpi_order.h"
+#include "base/log.h"
+#include "launcher/process/process_use.h"
+
+namespace ddprun::agent {
+namespace {
+
+using boost::system::error_code;
+
+/// A rank that has called MPI_Abort usually ends within milliseconds.
+constexpr std::chrono::milliseconds kTimeToAbort{500};
+constexpr std::size_t kMostNews = 1 << 16;
+
+Result<std::pair<Fd, Fd>> socket_pair() {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+    return os_error("cannot make a socket for MPI", errno);
+  }
+  return std::pair(Fd(ends[0]), Fd(ends[1]));
+}
+
+}  // namespace
+
+MpiRound::MpiRound(const boost::asio::any_io_executor& executor, const rendezvous::Layout& layout,
+                   Hooks hooks)
+    : layout_(layout),
+      hooks_(std::move(hooks)),
+      control_(executor),
+      overdue_(executor),
+      ranks_(static_cast<size_t>(layout.local_size)) {}
+
+Result<> MpiRound::make_sockets() {
+  for (int i = 0; i < layout_.local_size; ++i) {
+    Result<std::pair<Fd, Fd>> pair = socket_pair();
+    if (!pair) return pair.error();
+    worker_ends_.push_back(std::move(pair->first));
+    server_ends_.push_back(std::move(pair->second));
+  }
+  return {};
+}
+
+Result<> MpiRound::start(const rendezvous::Endpoint& store) {
+  if (Result<> made = make_sockets(); !made) return made;
+  Result<std::pair<Fd, Fd>> control = socket_pair();
+  if (!control) return control.error();
+  const Fd nothing(open("/dev/null", O_WRONLY | O_CLOEXEC));
+  MpiOrder order{layout_, store, {}};
+  for (const Fd& end : server_ends_) order.sockets.push_back(end.get());
+  launcher::Command command;
+  command.program = "/proc/self/exe";  // also if the file was replaced meanwhile
+  command.arguments = arguments_of(order);
+  command.arguments.insert(command.arguments.begin(), launcher::kMpiServer);
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    command.environment.emplace_back(*variable);
+  }
+  command.stdin_fd = command.stdout_fd = control->second.get();
+  command.stderr_fd = nothing.get();
+  command.inherited = std::move(order.sockets);
+  launcher::Spawned spawned = launcher::spawn({std::move(command)});
+  batch_ = std::move(spawned.batch);
+  if (spawned.failure) return std::move(*spawned.failure).in("no process for MPI");
+  server_ends_.clear();
+  control_.assign(control->first.release());
+  read();
+  return {};
+}
+
+void MpiRound::connect(launcher::Command& command, int local_rank) const {
+  const int end = worker_ends_[static_cast<size_t>(local_rank)].get();
+  command.inherited.push_back(end);
+  command.environment.push_back("PMI_FD=" + std::to_string(end));
+}
+
+void MpiRound::read() {
+  async_read_until(control_, boost::asio::dynamic_buffer(lines_, kMostNews), '\n',
+                   [this, alive = std::weak_ptr(alive_)](error_code failure, size_t size) {
+                     if (alive.expired() || failure == boost::asio::error::operation_aborted)
+                       return;
+                     if (failure) return on_server_ended();
+                     const std::string line = lines_.substr(0, size - 1);
+                     lines_.erase(0, size);
+                     read();
+                     on_line(line);
+                   });
+}
+
+void MpiRound::on_line(const std::string& line) {
+  const std::optional<MpiNews> news = parse_mpi_news(line, layout_.local_size);
+  if (!news) return hooks_.failed("ddprun's process for MPI sent a line that means nothing");
+  MpiRank& rank = ranks_[static_cast<size_t>(news->local_rank)];
+  switch (news->kind) {
+    case MpiNews::Kind::called_init:
+      rank.called_init = true;
+      return;
+    case MpiNews::Kind::finalized:
+      rank.finalized = true;
+      return;
+    case MpiNews::Kind::aborted:
+      return on_aborted(news->local_rank, news->code);
+    case MpiNews::Kind::known:
+      return on_known(news->local_rank);
+    case MpiNews::Kind::warning:
+      return log::warning(news->text);
+    case MpiNews::Kind::failed:
+      return hooks_.failed(news->text);
+  }
+}
+
+void MpiRound::on_aborted(int local_rank, int code) {
+  ranks_[static_cast<size_t>(local_rank)].abort_code = code;
+  overdue_.expires_after(kTimeToAbort);
+  overdue_.async_wait([this, local_rank, alive = std::weak_ptr(alive_)](error_code cancelled) {
+    if (!cancelled && !alive.expired()) hooks_.overdue(local_rank);
+  });
+}
+
+void MpiRound::ended(int local_rank, std::function<void()> known) {
+  if (!control_.is_open()) return known();
+  waiting_.push_back({local_rank, std::move(known)});
+  error_code gone;  // then give_up() follows
+  boost::asio::write(control_, boost::asio::buffer("ended " + std::to_string(local_rank) + '\n'),
+                     gone);
+}
+
+void MpiRound::on_known(int local_rank) {
+  const auto found = std::ranges::find(waiting_, local_rank, &Waiting::local_rank);
+  if (found == waiting_.end()) return;
+  const auto known = std::move(found->known);
+  waiting_.erase(found);
+  known();
+  if (is_finishing_) finish();
+}
+
+void MpiRound::give_up() {
+  for (const Waiting& each : std::exchange(waiting_, {})) each.known();
+}
+
+void MpiRound::finish() {
+  is_finishing_ = true;
+  if (waiting_.empty()) control_.close();
+}
+
+void MpiRound::on_server_ended() {
+  control_.close();
+  const auto failure = batch_->exec_failure(0);
+  give_up();
+  if (is_finishing_) return;
+  hooks_.failed("ddprun's process for MPI on this node ended" +
+                (failure ? ": " + failure->message : std::string(" or was killed")));
+}
+
+std::string MpiRound::place_of(int local_rank) const {
+  const bool some = std::ranges::any_of(ranks_, &MpiRank::called_init);
+  return some && !of(local_rank).called_init ? "has not called MPI_Init" : "";
+}
+
+}  // namespace ddprun::agent

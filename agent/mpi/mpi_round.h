@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "agent/mpi/mpi_failure.h"
+#include "agent/mpi/mpi_news.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "launcher/process/spawn.h"
+#include "rendezvous/layout.h"
+#include "rendezvous/net/endpoint.h"
+
+namespace ddprun::agent {
+
+/// One round of this node's ranks of MPI, as the agent sees it: starts their MpiServer, connects
+/// them to it, and learns from it what they did.
+///
+/// Destroying it ends the MpiServer. Thread: the executor's.
+class MpiRound {
+ public:
+  struct Hooks {
+    std::function<void(const std::string& cause)> failed;  ///< the round cannot go on
+    std::function<void(int local_rank)> overdue;           ///< it runs on long after its MPI_Abort
+  };
+
+  MpiRound(const boost::asio::any_io_executor& executor, const rendezvous::Layout& layout,
+           Hooks hooks);
+
+  /// Starts the server, which finds those of other nodes by the round's `store`. Errors: system.
+  Result<> start(const rendezvous::Endpoint& store);
+
+  /// Connects a worker that is to be started to the server.
+  void connect(launcher::Command& command, int local_rank) const;
+
+  /// The workers were started.
+  void close_their_ends() { worker_ends_.clear(); }
+
+  /// The rank's process has ended: calls `known` when of() has all that it did, once.
+  void ended(int local_rank, std::function<void()> known);
+
+  /// Calls what waits to be called; nothing more will be known.
+  void give_up();
+
+  /// All ranks have ended: the server ends when nothing waits for it.
+  void finish();
+
+  const MpiRank& of(int local_rank) const { return ranks_[static_cast<size_t>(local_rank)]; }
+
+  /// "has not called MPI_Init", of one whose node's other ranks have; empty: nothing to say.
+  std::string place_of(int local_rank) const;
+
+ private:
+  struct Waiting {
+    int local_rank;
+    std::function<void()> known;
+  };
+
+  Result<> make_sockets();
+  void read();
+  void on_line(const std::string& line);
+  void on_aborted(int local_rank, int code);
+  void on_known(int local_rank);
+  void on_server_ended();
+
+  const rendezvous::Layout layout_;
+  const Hooks hooks_;
+  std::vector<Fd> worker_ends_;
+  std::vector<Fd> server_ends_;
+  std::optional<launcher::SpawnBatch> batch_;
+  boost::asio::posix::stream_descriptor control_;
+  std::string lines_;  // read of it
+  boost::asio::steady_timer overdue_;
+  std::vector<MpiRank> ranks_;
+  std::vector<Waiting> waiting_;
+  bool is_finishing_ = false;
+  std::shared_ptr<char> alive_ = std::make_shared<char>();  // queued handlers look for it
+};
+
+}  // namespace ddprun::agent

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/mpi/mpi_exchange.h"
+
+#include <chrono>
+#include <future>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+
+#include "store/server.h"
+#include "tests/catch.h"
+#include "tests/must.h"
+
+using namespace std::chrono_literals;
+using namespace ddprun;
+using namespace ddprun::agent;
+
+namespace {
+
+using boost::asio::ip::tcp;
+
+/// The round's store, on a thread.
+class RoundStore {
+ public:
+  RoundStore() {
+    accept();
+    thread_ = std::thread([this] { context_.run(); });
+  }
+  ~RoundStore() {
+    context_.stop();
+    thread_.join();
+  }
+  std::uint16_t port() const { return acceptor_.local_endpoint().port(); }
+
+ private:
+  void accept() {
+    acceptor_.async_accept([this](boost::system::error_code failure, tcp::socket socket) {
+      if (!failure) server_.adopt(std::move(socket), {});
+      accept();
+    });
+  }
+
+  boost::asio::io_context context_{1};
+  tcp::acceptor acceptor_{context_, {boost::asio::ip::address_v4::loopback(), 0}};
+  store::Server server_{context_.get_executor()};
+  std::thread thread_;
+};
+
+MpiExchange exchange_of(int node, const RoundStore& store) {
+  rendezvous::Layout layout;
+  layout.node_rank = node;
+  layout.node_count = 3;
+  return {layout, {"127.0.0.1", store.port()}};
+}
+
+}  // namespace
+
+TEST_CASE("every node of MPI gets what all have given, in each exchange") {
+  RoundStore store;
+  std::vector<std::future<std::string>> nodes;
+  for (int node = 0; node < 3; ++node) {
+    nodes.push_back(std::async(std::launch::async, [&store, node] {
+      MpiExchange exchange = exchange_of(node, store);
+      std::string all;
+      for (const char* number : {"a", "b"}) {
+        must(exchange.begin(number + std::to_string(node) + ' '));
+        all += *must(exchange.end(60s)) + '|';
+      }
+      return all;
+    }));
+  }
+  for (auto& node : nodes) {
+    const std::string all = node.get();
+    CHECK(all.size() == 20);
+    for (const char* given : {"a0 ", "a1 ", "a2 "}) CHECK(all.find(given) < all.find('|'));
+    for (const char* given : {"b0 ", "b1 ", "b2 "}) CHECK(all.find(given) != all.npos);
+  }
+}
+
+TEST_CASE("nodes that an exchange of MPI waits for are known, and which of their ranks") {
+  RoundStore store;
+  MpiExchange first = exchange_of(0, store), last = exchange_of(2, store);
+  must(first.begin("x"));
+  CHECK_FALSE(must(first.end(1ms)));
+  CHECK(must(first.missing()) == std::vector{1, 2});
+  CHECK(must(first.uncalled_of({1, 2})).empty());
+  must(last.publish_uncalled("4-7"));
+  CHECK(must(first.uncalled_of({1, 2})) == "4-7");
+  must(last.begin("y"));
+  CHECK(must(first.missing()) == std::vector{1});
+  must(exchange_of(1, store).begin("z"));
+  CHECK(must(first.end(60s)) == std::string("xyz"));
+}
