@@ -220,26 +220,28 @@ void NodeWorkers::watch_progress() {
   std::map<pid_t, int> ranks;
   for (const WorkerWatch::Process& process : processes()) ranks[process.pid] = process.rank;
   timers_.begin(ranks);
-  progress_.begin(std::move(ranks), [this](bool quiet, std::chrono::duration<double> time) {
-    on_progress_changed(quiet, time);
-  });
+  progress_.begin(std::move(ranks),
+                  [this](auto news, auto time) { on_progress_changed(news, time); });
 }
 
 /// Reports progress at once, but a lack of it with the places of the workers.
-void NodeWorkers::on_progress_changed(bool quiet, std::chrono::duration<double> time) {
+void NodeWorkers::on_progress_changed(HangWatch::News news, std::chrono::duration<double> time) {
   if (!progress_changed_) return;
-  is_quiet_ = quiet;
-  if (!quiet) return progress_changed_({layout_.round, false, 0, {}, {}});
+  progress_news_ = news;
+  if (news == HangWatch::News::progress)
+    return progress_changed_({layout_.round, false, 0, {}, {}});
   collect_stacks(false, [this, time, round = layout_.round,
                          count = processes().size()](const CollectedStacks& seen) {
     // Progress during the look has been reported already, and wins. An ended worker is progress.
     const bool is_the_same = layout_.round == round && processes().size() == count;
-    if (is_quiet_ && is_the_same && !round_end_.is_stopping()) on_hang_seen(time, seen);
+    const bool is_over = progress_news_ == HangWatch::News::progress;
+    if (!is_over && is_the_same && !round_end_.is_stopping()) on_hang_seen(time, seen);
   });
 }
 
 void NodeWorkers::on_hang_seen(std::chrono::duration<double> time, const CollectedStacks& seen) {
-  rendezvous::NodeProgress progress{layout_.round, true, time.count(), {}, {}};
+  rendezvous::NodeProgress progress{
+      layout_.round, true, time.count(), round_end_.ended_places(), {}};
   std::vector<pid_t> unread;
   for (const WorkerWatch::Process& process : processes()) {
     const auto stack = seen.of_rank.find(process.rank);
@@ -252,8 +254,9 @@ void NodeWorkers::on_hang_seen(std::chrono::duration<double> time, const Collect
     if (!mpi.empty()) progress.places.back().what += ", " + mpi;
     add_calls(progress.calls, process.rank, calls);
   }
-  aborts_.set_unread(std::move(unread));
   progress.places = grouped(progress.places);
+  if (progress_news_ == HangWatch::News::busy && !may_be_awaited(progress.places)) return;
+  aborts_.set_unread(std::move(unread));
   progress_changed_(std::move(progress));
 }
 
@@ -280,7 +283,8 @@ void NodeWorkers::look_and_stop(int signal) {
   if (!group_ || round_end_.is_stopping() || group_->running().empty()) return stop(signal);
   watch_.look(processes(), [this, signal](WorkerWatch::Seen seen) {
     for (rendezvous::WorkerPlace& place : seen.places) {
-      if (place.kind != rendezvous::WorkerPlace::Kind::busy) continue;
+      using Kind = rendezvous::WorkerPlace::Kind;
+      if (place.kind != Kind::busy && place.kind != Kind::computing) continue;
       std::erase_if(place.ranks, [this](int rank) { return is_about_to_fail(rank); });
     }
     round_end_.set_places(std::move(seen.places), std::move(seen.calls));
@@ -424,6 +428,7 @@ void NodeWorkers::take_end(launcher::WorkerEnd end) {
 /// Warns if others run on: they may wait in a collective for the worker that has ended.
 void NodeWorkers::on_success(int rank) {
   succeeded_.push_back(rank);
+  round_end_.succeeded(rank);
   if (succeeded_.size() > 1) return;
   uneven_end_.begin([this](std::chrono::seconds waited) {
     if (!running().empty()) log::warning(uneven_end_text(succeeded_, running(), waited));

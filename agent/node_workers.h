@@ -118,7 +118,7 @@ class NodeWorkers {
 
   /// How the workers of the latest round ended, once all have. The victims include the first that
   /// failed: the master knows whether it is the root cause.
-  const rendezvous::WorkerExits& exits() const { return round_end_.exits(); }
+  rendezvous::WorkerExits exits() const { return round_end_.exits(); }
 
   /// How the stopped workers of the latest round ended, as RoundEnd::stop_line.
   std::string stop_line() const { return round_end_.stop_line(); }
@@ -146,7 +146,7 @@ class NodeWorkers {
   void add_output(int local_rank, WorkerSetup::Worker worker, launcher::Child child);
   std::vector<std::string> more_variables();
   void watch_progress();
-  void on_progress_changed(bool quiet, std::chrono::duration<double> time);
+  void on_progress_changed(HangWatch::News news, std::chrono::duration<double> time);
   void on_hang_seen(std::chrono::duration<double> time, const CollectedStacks& seen);
   bool is_about_to_fail(int rank);
   void on_worker_ended(launcher::WorkerEnd end);
@@ -181,7 +181,7 @@ class NodeWorkers {
   FileTimers timers_;
   Preload preload_;
   std::function<void(rendezvous::NodeProgress)> progress_changed_;
-  bool is_quiet_ = false;  // the last news of progress_
+  HangWatch::News progress_news_ = HangWatch::News::none;  // the last
   AbortStacks aborts_;
   RoundEnd round_end_;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/round_end.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <boost/asio/post.hpp>
@@ -49,6 +50,8 @@ void RoundEnd::clear(const rendezvous::Layout& layout) {
   first_failure_.clear();
   stop_signal_ = 0;
   stopped_.clear();
+  succeeded_.clear();
+  failed_.reset();
   exits_ = {};
 }
 
@@ -69,6 +72,7 @@ void RoundEnd::ended(const launcher::WorkerEnd& end, TracePlaces places, std::st
   if (!end.stopped) {
     exits_.victims.push_back({layout_.first_rank + end.local_rank, end.status.text()});
     number = failures_.ended();
+    if (!failed_) failed_ = std::chrono::steady_clock::now();
   }
   // A worker that had to print its stacks ends before the others are stopped.
   const std::timespec stopped = is_stopping() ? stop_dated_ : coarse_time();
@@ -106,7 +110,9 @@ void RoundEnd::on_traces(const launcher::WorkerEnd& end, std::optional<std::size
 
 void RoundEnd::note_consequence(const rendezvous::Failure& failure) {
   for (rendezvous::Victim& victim : exits_.victims) {
-    if (victim.rank == failure.rank) victim.consequence = is_consequence(failure);
+    if (victim.rank != failure.rank) continue;
+    victim.consequence = is_consequence(failure);
+    victim.lost_peer = says_it_lost_a_peer(failure);
   }
 }
 
@@ -117,7 +123,7 @@ void RoundEnd::note_place(const rendezvous::Failure& failure) {
   const PythonStack stack = parse_traceback(words);
   if (stack.empty()) return;
   const StackPlace at = stack_place(stack);
-  if (at.kind != StackPlace::Kind::collective) return;
+  if (at.kind != StackPlace::Kind::collective && at.kind != StackPlace::Kind::backward) return;
   add_told(exits_.places, {{{failure.rank}, rendezvous::WorkerPlace::Kind::collective, at.text}});
 }
 
@@ -167,6 +173,25 @@ void RoundEnd::set_places(std::vector<rendezvous::WorkerPlace> places,
   add_told(places, exits_.places);
   exits_.places = std::move(places);
   exits_.calls = std::move(calls);
+}
+
+std::vector<rendezvous::WorkerPlace> RoundEnd::ended_places() const {
+  const auto until = failed_         ? *failed_
+                     : is_stopping() ? stop_began_
+                                     : std::chrono::steady_clock::now();
+  std::vector<rendezvous::WorkerPlace> places;
+  for (const auto& [rank, when] : succeeded_) {
+    const double before = std::max(Seconds(until - when).count(), 0.0);
+    places.push_back(
+        {{rank}, rendezvous::WorkerPlace::Kind::ended, "ended with exit code 0", before});
+  }
+  return grouped(places);
+}
+
+rendezvous::WorkerExits RoundEnd::exits() const {
+  rendezvous::WorkerExits exits = exits_;
+  for (auto& place : ended_places()) exits.places.push_back(std::move(place));
+  return exits;
 }
 
 void RoundEnd::all_ended(const std::vector<int>& killed) {

@@ -49,6 +49,13 @@ class RoundEnd {
   /// A worker failed, or was stopped. `cause`: why, if this process ended it; may be empty.
   void ended(const launcher::WorkerEnd& end, TracePlaces places, std::string cause);
 
+  /// A worker ended with exit code 0.
+  void succeeded(int rank) { succeeded_.push_back({rank, std::chrono::steady_clock::now()}); }
+
+  /// The places of the workers that succeeded: how long before the first failure, the stop, or now,
+  /// they ended.
+  std::vector<rendezvous::WorkerPlace> ended_places() const;
+
   /// A worker could not be started.
   void not_started(int local_rank);
 
@@ -70,7 +77,7 @@ class RoundEnd {
   bool is_known() const;
 
   /// Complete once is_known(). The victims include the first worker that failed.
-  const rendezvous::WorkerExits& exits() const { return exits_; }
+  rendezvous::WorkerExits exits() const;
 
   /// stop_line() of the stopped workers.
   std::string stop_line() const;
@@ -79,6 +86,11 @@ class RoundEnd {
   const std::string& first_failure() const { return first_failure_; }
 
  private:
+  struct Succeeded {
+    int rank;
+    std::chrono::steady_clock::time_point when;
+  };
+
   void on_traces(const launcher::WorkerEnd& end, std::optional<std::size_t> number,
                  const std::string& cause, const Traces& traces);
   void note_consequence(const rendezvous::Failure& failure);
@@ -99,12 +111,14 @@ class RoundEnd {
   // The latest round.
   rendezvous::Layout layout_;
   bool all_ended_ = false;
-  int under_examination_ = 0;  // workers whose traces are being read
+  int under_examination_ = 0;  // workers that failed, or were stopped
+  std::vector<Succeeded> succeeded_;
   FirstFailure failures_;
   std::optional<boost::asio::steady_timer> cause_limit_;  // set while waits_for_cause()
   std::string first_failure_;
   int stop_signal_ = 0;  // the first one; 0: none
   std::vector<StoppedWorker> stopped_;
+  std::optional<std::chrono::steady_clock::time_point> failed_;  // the first that did, here
   std::chrono::steady_clock::time_point stop_began_;
   std::timespec stop_dated_{};  // the same by coarse_time()
   rendezvous::WorkerExits exits_;

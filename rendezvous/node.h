@@ -21,6 +21,7 @@ struct Victim {
   int rank = 0;              ///< global rank
   std::string how;           ///< "exit 1", "killed by SIGABRT"
   bool consequence = false;  ///< its words are about a peer or a timeout, not about itself
+  bool lost_peer = false;    ///< its words are about a peer that ended
 };
 
 /// The place of workers in a hang, or when another worker had failed and they still ran.
@@ -33,12 +34,16 @@ struct WorkerPlace {
     busy,        ///< computing, or waiting for others without sleeping
     elsewhere,   ///< blocked for long, in a call in which no collective waits
     stopped,     ///< by a signal
+    computing,   ///< busy, and its stack shows no collective
+    ended,       ///< with exit code 0, while others ran on
+    last = ended,
   };
 
   std::vector<int> ranks;  ///< global
   Kind kind = Kind::unknown;
-  std::string what;    ///< "asleep (clock_nanosleep)"
-  double seconds = 0;  ///< the least time that one of them had been there; 0: unknown
+  std::string what;  ///< "asleep (clock_nanosleep)"
+  /// The least time that one of them had been there, or the time since it ended; 0: unknown.
+  double seconds = 0;
 };
 
 /// The position of ranks in the order of a group's collective calls, as `ddp` counts them.
@@ -61,13 +66,14 @@ struct NodeProgress {
 
 /// How a node's workers ended when their round was broken.
 struct WorkerExits {
-  std::vector<Victim> victims;      ///< failed before ddprun stopped them
-  std::vector<int> stopped;         ///< global ranks that ended after ddprun's signal
-  std::vector<int> killed;          ///< of these, the ones that needed SIGKILL
-  std::string signal;               ///< the first one they got, "SIGTERM"; empty: none was stopped
-  double seconds = 0;               ///< from then until all had ended
-  std::vector<WorkerPlace> places;  ///< of those that ran, if the failure looks like a consequence
-  std::vector<CallPlace> calls{};   ///< likewise
+  std::vector<Victim> victims;  ///< failed before ddprun stopped them
+  std::vector<int> stopped;     ///< global ranks that ended after ddprun's signal
+  std::vector<int> killed;      ///< of these, the ones that needed SIGKILL
+  std::string signal;           ///< the first one they got, "SIGTERM"; empty: none was stopped
+  double seconds = 0;           ///< from then until all had ended
+  /// Of those that had ended with 0, and if the failure looks like a consequence of those that ran.
+  std::vector<WorkerPlace> places;
+  std::vector<CallPlace> calls{};  ///< likewise
 };
 
 /// Sent by a node that wants to take part in the next round, when its workers of the round before

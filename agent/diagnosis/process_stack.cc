@@ -96,6 +96,7 @@ ProcessStack stack_in(const StackJson& json) {
                              value_in<std::string>(wait, "blocks", "")};
   });
   stack.in_driver = value_in(json, "in_driver", false);
+  stack.uses_gpu = value_in(json, "uses_gpu", false);
   return stack;
 }
 
@@ -159,6 +160,7 @@ std::string line_of(int pid, const ProcessStack& stack) {
   json["pid"] = pid;
   json["wait_channel"] = stack.wait_channel;
   json["in_driver"] = stack.in_driver;
+  json["uses_gpu"] = stack.uses_gpu;
   for (const launcher::GpuWait& wait : stack.waits) json["waits"].push_back(json_of(wait));
   for (const PythonFrame& frame : stack.python) {
     json["python"].push_back(

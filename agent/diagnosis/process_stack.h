@@ -24,6 +24,7 @@ struct ProcessStack {
   std::vector<launcher::NativeCall> native;  ///< the innermost first; empty: unknown
   std::vector<launcher::GpuWait> waits;      ///< of all its threads
   bool in_driver = false;                    ///< the main thread waits for its GPU
+  bool uses_gpu = false;                     ///< it has loaded the driver
 };
 
 /// The stacks of processes, and the reasons why some could not be read.

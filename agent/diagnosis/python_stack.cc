@@ -112,10 +112,12 @@ StackPlace stack_place(const PythonStack& stack) {
     return {StackPlace::Kind::collective, "in " + called->function + where};
   // The program's own backward() looks like the library's, and may wait as well.
   const auto after_own = own == stack.end() ? own : std::next(own);
-  const bool is_backward = std::any_of(stack.begin(), after_own, [](const PythonFrame& frame) {
-    return frame.function == "backward" || has_part(frame.file, "torch/distributed/");
-  });
-  if (is_backward) return {StackPlace::Kind::unclear, "in a call" + where};
+  const auto has_frame = [&](auto is_one) { return std::any_of(stack.begin(), after_own, is_one); };
+  if (has_frame([](const PythonFrame& frame) { return frame.function == "backward"; }))
+    return {StackPlace::Kind::backward, "in backward" + where};
+  if (has_frame(
+          [](const PythonFrame& frame) { return has_part(frame.file, "torch/distributed/"); }))
+    return {StackPlace::Kind::unclear, "in a call" + where};
   return {StackPlace::Kind::outside, "in " + line.function + where};
 }
 

@@ -29,14 +29,15 @@ PythonStack parse_traceback(const std::string& text);
 
 /// The place where a stack is.
 struct StackPlace {
-  enum class Kind { collective, unclear, outside };
+  enum class Kind { collective, backward, unclear, outside };
 
   Kind kind;
   std::string text;  ///< "in all_reduce (train.py:88)": the program's own line, without its folder
 };
 
-/// The place of a non-empty stack: in a collective of PyTorch; in a call that may wait in one, such
-/// as backward(); or in neither. Calls such as item() may wait, too: Python does not show that.
+/// The place of a non-empty stack: in a collective of PyTorch; in backward(), where DDP and FSDP
+/// wait for theirs; in another call that may wait in one; or in none of these. Calls such as item()
+/// may wait, too: Python does not show that.
 StackPlace stack_place(const PythonStack& stack);
 
 }  // namespace ddprun::agent

@@ -219,6 +219,7 @@ class Helper {
       for (const auto& [pid, text] :
            launcher::py_spy_dumps(py_spy, {&of_python[i], &of_python[i] + (end - i)}, left())) {
         stacks_[pid].python = parse_py_spy(text, pid);
+        stacks_[pid].uses_gpu = launcher::has_driver(pid);
         tell(pid);
       }
     }

@@ -15,8 +15,9 @@ using Kind = rendezvous::WorkerPlace::Kind;
 constexpr double kBusy = 0.75;  // a process that has just woken up to fail has less
 
 /// No collective waits in these calls: no message ends them.
-constexpr std::array<std::string_view, 7> kSleeps = {
-    "nanosleep", "clock_nanosleep", "pause", "sigsuspend", "sigtimedwait", "fsync", "fdatasync"};
+constexpr std::array<std::string_view, 9> kSleeps = {"nanosleep",  "clock_nanosleep", "pause",
+                                                     "sigsuspend", "sigtimedwait",    "fsync",
+                                                     "fdatasync",  "flock",           "openat"};
 
 std::string what_of(const launcher::ProcessSample& sample, Kind kind) {
   const std::string call = sample.call.empty() ? "" : " (" + sample.call + ")";
@@ -24,7 +25,9 @@ std::string what_of(const launcher::ProcessSample& sample, Kind kind) {
   if (kind == Kind::stopped) return "stopped by a signal (state T)";
   if (sample.state == 'D') return "in uninterruptible sleep (state D, a disk or device)";
   if (sample.call.starts_with("wait")) return "waiting for a child process" + call;
-  if (kind == Kind::elsewhere) return "asleep" + call;
+  const bool sleeps = kind == Kind::elsewhere && sample.call != "openat" && sample.call != "flock";
+  if (sleeps) return "asleep" + call;
+  if (kind == Kind::elsewhere) return "waiting" + call;
   if (kind == Kind::waiting) return "waiting" + call;
   return kind == Kind::busy ? "busy on a CPU" : "unknown";
 }
@@ -46,13 +49,15 @@ std::string native_text(const std::vector<launcher::NativeCall>& stack) {
 }
 
 void add_stack(rendezvous::WorkerPlace& place, const StackPlace& at) {
-  if (at.kind == StackPlace::Kind::collective) {
+  const bool waits_backward = place.kind == Kind::waiting && at.kind == StackPlace::Kind::backward;
+  if (at.kind == StackPlace::Kind::collective || waits_backward) {
     place.kind = Kind::collective;  // also if it polls, with pauses or without
     place.what = at.text;
     return;
   }
-  if (place.kind == Kind::waiting && at.kind == StackPlace::Kind::outside) {
-    place.kind = Kind::outside;
+  if (at.kind == StackPlace::Kind::outside) {
+    if (place.kind == Kind::waiting) place.kind = Kind::outside;
+    if (place.kind == Kind::busy) place.kind = Kind::computing;
   }
   place.what = at.text + ", " + place.what;
 }
@@ -64,6 +69,15 @@ rendezvous::WorkerPlace waiting_for_gpu(rendezvous::WorkerPlace place, const std
   place.kind = Kind::waiting;
   place.what = "waiting for its GPU (" + call + ")";
   if (!stack.empty()) place.what = stack_place(stack).text + ", " + place.what;
+  return place;
+}
+
+/// Its thread may wait in `backward`, or run, because of its GPU and not for other ranks.
+rendezvous::WorkerPlace perhaps_on_gpu(rendezvous::WorkerPlace place, const ProcessStack& stack) {
+  const bool in_backward =
+      !stack.python.empty() && stack_place(stack.python).kind == StackPlace::Kind::backward;
+  if (place.kind == Kind::collective && in_backward) place.kind = Kind::waiting;
+  if (place.kind == Kind::computing) place.kind = Kind::busy;
   return place;
 }
 
@@ -91,7 +105,7 @@ rendezvous::WorkerPlace place_with_stack(int rank, const ProcessStack& stack,
   }
   const bool tells = stack.python.empty() && shows_program(stack) && place.kind != Kind::stopped;
   if (tells) place.what += native_text(stack.native);
-  return place;
+  return stack.uses_gpu ? perhaps_on_gpu(std::move(place), stack) : place;
 }
 
 /// Half of `quiet` is enough: a worker may run for the last time a little after the hang begins,
@@ -124,6 +138,13 @@ void add_calls(std::vector<rendezvous::CallPlace>& all, int rank,
       same->ranks.push_back(rank);
     }
   }
+}
+
+bool may_be_awaited(const std::vector<rendezvous::WorkerPlace>& places) {
+  const auto has = [&places](Kind kind) {
+    return std::ranges::any_of(places, [kind](const auto& place) { return place.kind == kind; });
+  };
+  return has(Kind::computing) && !has(Kind::busy) && !has(Kind::unknown);
 }
 
 std::vector<rendezvous::WorkerPlace> grouped(const std::vector<rendezvous::WorkerPlace>& places) {

@@ -41,6 +41,10 @@ rendezvous::WorkerPlace with_calls(rendezvous::WorkerPlace place,
 void add_calls(std::vector<rendezvous::CallPlace>& all, int rank,
                const std::vector<launcher::WorkerCall>& calls);
 
+/// Whether workers that only compute may be those for which all others wait: one shows by its stack
+/// that it computes in no collective, and none may do so in one.
+bool may_be_awaited(const std::vector<rendezvous::WorkerPlace>& places);
+
 /// Merges the places of ranks that do the same.
 std::vector<rendezvous::WorkerPlace> grouped(const std::vector<rendezvous::WorkerPlace>& places);
 

@@ -28,7 +28,7 @@ bool HangWatch::stood_still(Time now) const {
 }
 
 void HangWatch::restart() {
-  beatless_ = signless_ = Duration::zero();
+  beatless_ = signless_ = silent_ = Duration::zero();
   for (auto& [number, rank] : ranks_) rank.last.reset();
 }
 
@@ -54,11 +54,15 @@ HangWatch::News HangWatch::look(const Signs& signs, Time now) {
   beatless_ = worked ? Duration::zero() : beatless_ + step;
   const bool active = (signs.cpu || signs.output) && !signs.blocked;
   signless_ = worked || active ? Duration::zero() : signless_ + step;
+  silent_ = worked || (signs.output && !signs.blocked) ? Duration::zero() : silent_ + step;
   interval_ = next_interval();
-  const bool over = told_ && quiet_for() == Duration::zero();
-  if (over) return restart(), told_ = false, News::progress;
-  if (told_ || !is_quiet()) return News::none;
-  return told_ = true, News::quiet;
+  const bool over = (told_ && quiet_for() == Duration::zero()) ||
+                    (told_busy_ && silent_ == Duration::zero() && step > Duration::zero());
+  if (over) return restart(), told_ = told_busy_ = false, News::progress;
+  if (told_) return News::none;
+  if (is_quiet()) return told_ = true, News::quiet;
+  if (is_steady() || silent_ < limit()) return News::none;
+  return silent_ = Duration::zero(), told_busy_ = true, News::busy;
 }
 
 bool HangWatch::is_steady() const {

@@ -40,6 +40,7 @@ class HangWatch {
   enum class News {
     none,
     quiet,     ///< they have stopped
+    busy,      ///< they only compute, which others may wait for in vain; again after each limit()
     progress,  ///< some make progress again
   };
 
@@ -55,7 +56,8 @@ class HangWatch {
   /// The time from one look to the next: a tenth of the limit.
   Duration interval() const { return interval_; }
 
-  /// The time without progress, and the limit from which it is news.
+  /// How long there was no progress; how long there was none before it is news, also that they only
+  /// compute.
   Duration quiet_for() const { return is_steady() ? beatless_ : signless_; }
   Duration limit() const;
 
@@ -75,9 +77,11 @@ class HangWatch {
   const std::optional<Duration> given_;
   std::map<int, Rank> ranks_;
   bool beaten_ = false;  ///< since the last look
-  bool told_ = false;    ///< News::quiet was the last news
-  Duration beatless_{};  ///< the time without a beat and work
-  Duration signless_{};  ///< the time without any sign
+  bool told_ = false;    ///< that they are quiet
+  bool told_busy_ = false;
+  Duration beatless_{};  ///< without a beat and work
+  Duration signless_{};  ///< without anything
+  Duration silent_{};    ///< without anything but `cpu`, since that was told
   Time looked_;
   Duration interval_;
 };

@@ -167,12 +167,12 @@ Signs ProgressMonitor::signs_since(const Seen& seen) const {
   Signs signs;
   signs.held =
       output_.is_held_up() || std::ranges::any_of(seen.uses, &launcher::ProcessUse::traced);
-  // Without an earlier look, or without /proc, the workers' use of the CPU is unknown.
-  signs.cpu = !before_ || seen.uses.empty();
+  // Without an earlier look, or without /proc, the workers' activity is unknown.
+  signs.cpu = signs.output = !before_ || seen.uses.empty();
   if (!before_) return signs;
   const std::chrono::duration<double> time = seen.when - before_->when;
   const auto change = launcher::change_of(before_->uses, seen.uses, time.count());
-  signs.output = seen.output != before_->output;
+  signs.output = signs.output || seen.output != before_->output;
   signs.cpu = signs.cpu || change.cpu;
   signs.work = change.work || before_->calls != seen.calls;
   signs.blocked = are_blocked(*before_, seen);
@@ -191,7 +191,7 @@ bool ProgressMonitor::are_blocked(const Seen& before, const Seen& now) {
 void ProgressMonitor::take(HangWatch::News news) {
   look_later();
   if (news == HangWatch::News::none) return;
-  changed_(news == HangWatch::News::quiet, watch_->quiet_for());
+  changed_(news, news == HangWatch::News::busy ? watch_->limit() : watch_->quiet_for());
 }
 
 void ProgressMonitor::begin_stops() {

@@ -34,8 +34,8 @@ namespace ddprun::agent {
 /// Thread: the executor's; reads /proc and log files on another one.
 class ProgressMonitor {
  public:
-  /// `quiet`: no worker has made progress for `time`; else some make progress again.
-  using Changed = std::function<void(bool quiet, std::chrono::duration<double> time)>;
+  /// News of the node's workers, and for how long they have made no progress, or only computed.
+  using Changed = std::function<void(HangWatch::News, std::chrono::duration<double> time)>;
 
   /// `job` and `output` must outlive it.
   ProgressMonitor(boost::asio::any_io_executor executor, const JobSpec& job,

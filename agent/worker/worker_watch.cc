@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/log_listener.h"
 #include "base/text.h"
+#include "launcher/devices/gpu_wait_reader.h"
 #include "launcher/kernel/process_sample.h"
 #include "launcher/process/exit_status.h"
 #include "launcher/process/py_spy.h"
@@ -22,15 +23,16 @@
 namespace ddprun::agent {
 namespace {
 
-/// /proc answers at once, unless the kernel is stuck.
-constexpr std::chrono::seconds kLongestLook{1};
+/// /proc answers at once, unless the kernel is stuck; the rest has limits of its own.
+constexpr std::chrono::seconds kLongestLook{3};
 
 /// A stop is reported after this time: shells and debuggers stop a process for a moment.
 constexpr std::chrono::seconds kStopIsNews{1};
 
-/// Short, because a failure waits for the stacks.
-constexpr std::chrono::milliseconds kStacks{45};
-constexpr std::chrono::milliseconds kGpuWaits{500};  // with the rest within kLongestLook
+/// py-spy takes 0.1 s, and more on a busy host. Only a failure that itself waited for others waits
+/// for these stacks.
+constexpr std::chrono::milliseconds kStacks{2'000};
+constexpr std::chrono::milliseconds kGpuWaits{500};  // with the others within kLongestLook
 
 std::map<pid_t, PythonStack> stacks_of(const std::vector<WorkerWatch::Process>& processes,
                                        const std::string& program) {
@@ -81,6 +83,7 @@ WorkerWatch::Seen look_at(const std::vector<WorkerWatch::Process>& processes,
     stack.sample = samples[i];
     stack.python = stacks[pid];
     stack.in_driver = in_driver.contains(pid);
+    stack.uses_gpu = !stack.python.empty() && launcher::has_driver(pid);
     seen.places.push_back(with_calls(place_with_stack(rank, stack), calls[i]));
     add_calls(seen.calls, rank, calls[i]);
   }

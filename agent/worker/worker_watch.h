@@ -39,8 +39,8 @@ class WorkerWatch {
         program_(std::move(program)),
         host_name_(std::move(host_name)) {}
 
-  /// Calls `done` with the places of `processes`: usually within a millisecond, or within 50 ms
-  /// with Python's stacks. If the kernel does not answer in time, `done` gets nothing.
+  /// Calls `done` with the places of `processes`: usually within a millisecond, or within 2 s with
+  /// Python's stacks. If the kernel does not answer in time, `done` gets nothing.
   void look(std::vector<Process> processes, std::function<void(Seen)> done);
 
   /// `signal` has stopped `process`: reports it if the process is still stopped a second later, and

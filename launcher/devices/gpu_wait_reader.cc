@@ -40,6 +40,10 @@ std::vector<Mapping> mappings_of(pid_t pid) {
   return mappings;
 }
 
+bool holds_driver(const std::vector<Mapping>& mappings) {
+  return std::ranges::any_of(mappings, [](auto& mapping) { return mapping.code == Code::driver; });
+}
+
 std::string thread_file(pid_t pid, pid_t tid, const char* name) {
   return "/proc/" + std::to_string(pid) + "/task/" + std::to_string(tid) + "/" + name;
 }
@@ -111,8 +115,7 @@ std::vector<Candidate> candidates_of(const std::vector<pid_t>& pids, bool main_t
   std::vector<Candidate> candidates;
   for (const pid_t pid : pids) {
     Candidate process = {pid, mappings_of(pid), {}};
-    const auto is_driver = [](const Mapping& mapping) { return mapping.code == Code::driver; };
-    if (std::ranges::none_of(process.mappings, is_driver)) continue;
+    if (!holds_driver(process.mappings)) continue;
     if (!main_threads_only) {
       process.threads = running_threads(pid);
     } else if (is_running(pid, pid)) {
@@ -180,6 +183,10 @@ std::optional<GpuWait> wait_of(pid_t pid, pid_t tid, const std::vector<Mapping>&
 }
 
 }  // namespace
+
+bool has_driver(pid_t pid) {
+  return holds_driver(mappings_of(pid));
+}
 
 void find_gpu_waits(const std::vector<pid_t>& pids, bool main_threads_only,
                     const std::function<bool(pid_t, std::vector<GpuWait>)>& found) {

@@ -9,6 +9,9 @@
 
 namespace ddprun::launcher {
 
+/// Whether the process has loaded the driver. Thread: any. Reads maps, which may block.
+bool has_driver(pid_t pid);
+
 /// Calls `found` for each of these processes that has threads which run inside the driver or NCCL,
 /// until `found` returns false. To find them it stops, for some 0.2 ms, each thread that runs
 /// without a pause for some 20 ms in a process that has loaded the driver. A thread that sleeps

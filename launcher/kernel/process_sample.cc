@@ -48,6 +48,7 @@ constexpr std::pair<long, std::string_view> kCalls[] = {
     {SYS_fsync, "fsync"},
     {SYS_fdatasync, "fdatasync"},
     {SYS_flock, "flock"},
+    {SYS_openat, "openat"},
     {SYS_fcntl, "fcntl"},
     {SYS_ioctl, "ioctl"},
 #ifdef SYS_pause  // newer architectures have only the general calls

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <climits>
+#include <numeric>
 #include <utility>
 
 #include "base/text.h"
@@ -28,16 +29,32 @@ int lowest_rank(const Nodes& nodes) {
   return lowest;
 }
 
+/// Where the workers of a node are that have all ended.
+WorkerPlace ended_place(const Node& node) {
+  WorkerPlace place = {{}, WorkerPlace::Kind::ended, "ended with exit code 0"};
+  place.ranks.resize(static_cast<size_t>(node.request.local_size));
+  std::iota(place.ranks.begin(), place.ranks.end(), node.first_rank);
+  return place;
+}
+
 Suspect suspect_of(const std::map<NodeId, NodeProgress>& quiet, const Nodes& nodes) {
   Suspect suspect;
+  const auto add = [&suspect](const Node& node, const WorkerExits& seen) {
+    suspect.add(seen, node.request.host, node.first_rank, node.request.local_size);
+  };
+  for (const auto& [id, node] : nodes) {
+    if (node.state != NodeState::finished) continue;
+    WorkerExits ended;
+    ended.places = {ended_place(node)};
+    add(node, ended);
+  }
   for (const auto& [id, progress] : quiet) {
     const auto node = nodes.find(id);
     if (node == nodes.end() || node->second.state != NodeState::running) continue;
     WorkerExits seen;
     seen.places = progress.places;
     seen.calls = progress.calls;
-    suspect.add(seen, node->second.request.host, node->second.first_rank,
-                node->second.request.local_size);
+    add(node->second, seen);
   }
   return suspect;
 }
@@ -60,10 +77,20 @@ void Stall::heard(const Node& node, const NodeProgress& progress) {
 /// Compares the numbers first: with many nodes, most reports come before the last one.
 bool Stall::are_all_quiet(const Nodes& nodes, int running) const {
   if (running == 0 || quiet_.size() < static_cast<size_t>(running)) return false;
-  return std::ranges::all_of(nodes, [this](const auto& entry) {
+  const bool all = std::ranges::all_of(nodes, [this](const auto& entry) {
     const Node& node = entry.second;
     if (node.state != NodeState::running) return true;
     return node.last_round == round_ && quiet_.contains(node.id);
+  });
+  // Workers that compute make progress, unless all others show that they wait for them.
+  return all && (!any_computes() || suspect_of(quiet_, nodes).named().has_value());
+}
+
+bool Stall::any_computes() const {
+  return std::ranges::any_of(quiet_, [](const auto& entry) {
+    return std::ranges::any_of(entry.second.places, [](const WorkerPlace& place) {
+      return place.kind == WorkerPlace::Kind::computing;
+    });
   });
 }
 

@@ -10,7 +10,8 @@
 namespace ddprun::rendezvous {
 
 /// DECIDES whether a round hangs: every node whose workers run has reported that none of them makes
-/// progress. A wrong report harms only a round in which all other nodes have stopped, too. Pure.
+/// progress, or that some only compute while all others show that they wait for them. A wrong
+/// report harms only a round in which all other nodes have stopped, too. Pure.
 class Stall {
  public:
   enum class News {
@@ -35,6 +36,7 @@ class Stall {
 
  private:
   bool is_of_this_round(const Nodes& nodes) const;
+  bool any_computes() const;
   bool are_all_quiet(const Nodes& nodes, int running) const;
   double seconds() const;
 

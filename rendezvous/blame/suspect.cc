@@ -51,15 +51,18 @@ std::string one_line(const std::string& text) {
 
 /// "asleep (clock_nanosleep) for 612 s".
 std::string place_text(const WorkerPlace& place) {
-  return one_line(place.what) + (place.seconds > 0 ? " for " + seconds_text(place.seconds) : "");
+  const std::string what = one_line(place.what);
+  if (place.seconds <= 0) return what;
+  const std::string time = seconds_text(place.seconds);
+  return place.kind == Kind::ended ? what + " " + time + " earlier" : what + " for " + time;
 }
 
-/// "all_reduce" of "in all_reduce (train.py:88)"; empty: it shows none, or a message.
+/// "all_reduce" of "in all_reduce (train.py:88)"; empty: it shows none, or a message, or backward.
 std::string collective_in(const WorkerPlace& place) {
   if (place.kind != Kind::collective || !place.what.starts_with(kIn)) return "";
   std::string name = place.what.substr(kIn.size(), place.what.find(" (") - kIn.size());
   const bool is_message = name.find("send") != name.npos || name.find("recv") != name.npos;
-  return is_message ? "" : name;
+  return is_message || name == "backward" ? "" : name;
 }
 
 void append_all(std::vector<int>& ranks, const std::vector<int>& more) {
@@ -77,6 +80,7 @@ void Suspect::add(const WorkerExits& of_node, const std::string& host, int first
   for (const Victim& victim : of_node.victims) {
     if (is_foreign(victim.rank)) continue;
     if (victim.consequence) failed_waiting_.push_back(victim.rank);
+    has_lost_peer_ = has_lost_peer_ || victim.lost_peer;
     has_own_cause_ = has_own_cause_ || !victim.consequence;
   }
   for (CallPlace call : of_node.calls) {
@@ -110,11 +114,21 @@ bool Suspect::has(Kind kind) const {
   return std::ranges::count(groups_, kind, [](auto& group) { return group.place.kind; }) > 0;
 }
 
-/// A stack without a known collective may still be in one, unless the waiting ranks show theirs.
+/// A stack without a known collective may still be in one, unless the waiting ranks show theirs. A
+/// rank that computes may still come, unlike one that stands still.
 bool Suspect::may_be_suspect(Kind kind) const {
   if (has(Kind::stopped)) return kind == Kind::stopped;
+  if (has_ended_early()) return kind == Kind::ended;
   if (has(Kind::busy)) return false;
-  return kind == Kind::elsewhere || (kind == Kind::outside && has(Kind::collective));
+  if (!has(Kind::collective)) return kind == Kind::elsewhere && !has(Kind::computing);
+  const bool stands = has(Kind::elsewhere) || has(Kind::outside);
+  return stands ? kind == Kind::elsewhere || kind == Kind::outside : kind == Kind::computing;
+}
+
+/// Others miss a rank that has ended with 0.
+bool Suspect::has_ended_early() const {
+  const bool all_wait = failed_waiting_.empty() && has(Kind::waiting);
+  return has(Kind::ended) && (has(Kind::collective) || has_lost_peer_ || all_wait);
 }
 
 /// The smallest group that is in no collective, if it is the only one of its size.
@@ -163,6 +177,13 @@ std::vector<int> Suspect::waiting() const {
   return waited;
 }
 
+/// nullptr: there are several, or none.
+const Suspect::Group* Suspect::only_one_of(Kind kind) const {
+  const auto is_of_kind = [kind](const Group& group) { return group.place.kind == kind; };
+  const auto first = std::ranges::find_if(groups_, is_of_kind);
+  return std::ranges::count_if(groups_, is_of_kind) == 1 ? &*first : nullptr;
+}
+
 const Suspect::Group* Suspect::named_group() const {
   if (has_own_cause_) return nullptr;
   const Group* const suspect = stands_apart();
@@ -170,7 +191,9 @@ const Suspect::Group* Suspect::named_group() const {
   const size_t waited = waiting().size();
   // A rank that is stopped by a signal reaches no collective, whatever the others do.
   if (suspect->place.kind == Kind::stopped) return suspect;
-  return waited == 0 || suspect->place.ranks.size() > waited ? nullptr : suspect;
+  if (suspect->place.ranks.size() <= waited) return suspect;
+  // The few that wait for most, which have ended, have made a call too much.
+  return suspect->place.kind == Kind::ended ? only_one_of(Kind::collective) : nullptr;
 }
 
 std::optional<CallOrder::Behind> Suspect::behind() const {
@@ -191,7 +214,10 @@ std::string Suspect::text() const {
 
 std::string Suspect::stall_text() const {
   std::string text = sentence();
-  if (text.empty()) text = "no rank differs from the others";
+  if (text.empty()) {
+    text = groups_.size() == 1 ? "no rank differs from the others"
+                               : "it is unclear for which rank the others wait";
+  }
   for (size_t i = 0; i < groups_.size(); ++i) {
     if (i == kMostStallLines) return text + "\nand other groups of ranks";
     const Group& group = groups_[i];
@@ -231,10 +257,16 @@ std::string Suspect::sentence(const Group& suspect) const {
   const WorkerPlace& place = suspect.place;
   std::vector<int> waited = waiting();
   std::erase_if(waited, [&](int rank) { return std::ranges::count(place.ranks, rank) > 0; });
+  const Group* const ended = only_one_of(Kind::ended);
+  std::string others;
+  if (!waited.empty()) {
+    others = ", while " + ranks_of(waited) + " waited" + collective_text(suspect);
+  } else if (ended != nullptr && ended != &suspect) {
+    others = ", while " + ranks_of(ended->place.ranks) + " had " + one_line(ended->place.what);
+  }
   return ranks_of(place.ranks) + " (" + hosts_text(suspect.hosts) +
          (place.ranks.size() == 1 ? ") is" : ") are") + " the likely cause: " + place_text(place) +
-         (waited.empty() ? ""
-                         : ", while " + ranks_of(waited) + " waited" + collective_text(suspect));
+         others;
 }
 
 /// " in all_reduce (train.py:88)", if all other ranks that show a collective wait there.

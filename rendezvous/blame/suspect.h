@@ -15,10 +15,12 @@ namespace ddprun::rendezvous {
 /// other workers of all nodes were before they were stopped. Pure.
 ///
 /// A wrong name is worse than none. No rank is named if a worker failed for a reason of its own,
-/// which the report shows; if others compute, as all may wait for one of them; or if more ranks
-/// differ than wait. If every rank waits in a collective, the one rank is named that waits in
-/// another one than all others. Call numbers, if known, decide first, unless a rank is stopped: a
-/// rank that computes may be behind, too.
+/// which the report shows; if others compute without a stack, as all may wait for one of them; or
+/// if more ranks differ than wait. If a rank shows that it waits in a collective, a rank is named
+/// that waits elsewhere, or else one that computes elsewhere. If every rank waits in a collective,
+/// the one rank is named that waits in another one than all others. These decide first, in this
+/// order: a stopped rank; call numbers, if known, as a rank that computes may be behind, too; ranks
+/// that ended with exit code 0 while others lost them, or waited in a collective.
 class Suspect {
  public:
   /// Call it once for each node, whose workers have these ranks; it ignores reports of other ranks.
@@ -48,6 +50,8 @@ class Suspect {
   bool has(WorkerPlace::Kind kind) const;
   bool may_be_suspect(WorkerPlace::Kind kind) const;
   const Group* stands_apart() const;
+  bool has_ended_early() const;
+  const Group* only_one_of(WorkerPlace::Kind kind) const;
   const Group* waits_apart() const;
   std::vector<int> waiting() const;
   const Group* named_group() const;
@@ -61,6 +65,7 @@ class Suspect {
   int ranks_ = 0;  ///< of the nodes that were added
   CallOrder calls_;
   std::vector<int> failed_waiting_;  ///< ranks that failed as a consequence
+  bool has_lost_peer_ = false;       ///< one of them says that a peer ended
   bool has_own_cause_ = false;       ///< a rank failed for a reason of its own
   std::string told_;
 };

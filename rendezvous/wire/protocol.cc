@@ -66,12 +66,13 @@ void describe(Io& io, Is<Victim> auto& victim) {
   io.integer("rank", victim.rank, 0, INT_MAX);
   io.text("how", victim.how, kMaxHow);
   io.boolean("consequence", victim.consequence);
+  io.boolean("lost_peer", victim.lost_peer);
 }
 
 template <class Io>
 void describe(Io& io, Is<WorkerPlace> auto& place) {
   io.ranks("ranks", place.ranks, kMaxPlaceRanks);
-  io.enumerator("kind", place.kind, WorkerPlace::Kind::stopped);
+  io.enumerator("kind", place.kind, WorkerPlace::Kind::last);
   io.text("what", place.what, kMaxHow);
   io.seconds("seconds", place.seconds);
 }

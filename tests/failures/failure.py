@@ -19,3 +19,4 @@ class Failure:
     launchers: tuple = ('ddprun', 'torchrun', 'mpirun')  # that have what fails
     nodes: tuple = (1, 2)              # for how many nodes it makes sense
     needs_root: bool = False
+    with_ddp: bool = False             # only a program that trains with PyTorch's DDP has it

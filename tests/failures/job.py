@@ -16,7 +16,7 @@ sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '
 import hosts  # noqa: E402
 
 from failure import GUILTY, Unfit  # noqa: E402
-from launchers import LAUNCHERS, interop  # noqa: E402
+from launchers import LAUNCHERS, interop, torch_worker  # noqa: E402
 
 PR_SET_CHILD_SUBREAPER = 36
 PORT = 29500
@@ -131,6 +131,11 @@ class Job:
     def collective(self, action):
         """The same, in the library that is at home with this launcher."""
         return self.launcher.collective_worker(HERE) + [action]
+
+    @staticmethod
+    def ddp(action):
+        """The program that trains with PyTorch's DDP: the guilty rank does `action`."""
+        return torch_worker(HERE) + [action]
 
     def cgroup(self, controller, settings):
         """A control group of version 1; the path of its list of processes."""

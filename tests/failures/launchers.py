@@ -16,13 +16,14 @@ def interop():
 
 
 def torch_worker(folder):
-    return [os.path.join(interop(), 'bin/python'), os.path.join(folder, 'torch_worker.py')]
+    return [os.path.join(interop(), 'bin/python'), os.path.join(folder, 'ddp_worker.py')]
 
 
 class Launcher:
     nodes = 2
     may_trace = True   # a process another one
     has_py_spy = True  # beside the interpreter, or in PATH
+    has_torch = False  # it starts programs of PyTorch's here
 
 
 class Ddprun(Launcher):
@@ -71,7 +72,7 @@ class DdprunPySpy(Ddprun):
 
 class DdprunWithTorch(Ddprun):
     name = 'ddprun, PyTorch'
-    has_py_spy = True
+    has_py_spy = has_torch = True
 
     @staticmethod
     def missing():
@@ -91,11 +92,12 @@ class DdprunTorchNoPySpy(DdprunWithTorch):
         """The interpreter that the environment was made from, beside which there is none."""
         python = os.path.realpath(os.path.join(interop(), 'bin/python'))
         return ['env', 'PYTHONPATH=' + ':'.join(glob.glob(interop() + '/lib/python*/site-packages')), python,
-                os.path.join(folder, 'torch_worker.py')]
+                os.path.join(folder, 'ddp_worker.py')]
 
 
 class Torchrun(Launcher):
     name = kind = 'torchrun'
+    has_torch = True
 
     @staticmethod
     def missing():

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rank of four whose collective calls go wrong: `hang`, `desync` or `sizes`. torch_worker.py does
+// A rank of four whose collective calls go wrong: `hang`, `desync` or `sizes`. ddp_worker.py does
 // the same.
 
 #include <chrono>

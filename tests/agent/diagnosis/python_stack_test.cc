@@ -119,8 +119,14 @@ TEST_CASE("a stack outside collectives is described by the innermost line of the
 
 TEST_CASE("backward() may wait in a collective, and a checkpoint may not") {
   const std::string torch = kTorch;
-  CHECK(stack_place({{"backward", torch + "autograd/__init__.py", 7}, {"step", "t.py", 9}}).kind ==
-        StackKind::unclear);
+  const StackPlace backward =
+      stack_place({{"backward", torch + "autograd/__init__.py", 7}, {"step", "t.py", 9}});
+  CHECK(backward.kind == StackKind::backward);
+  CHECK(backward.text == "in backward (t.py:9)");
+  const StackPlace hook = stack_place(
+      {{"hook", "t.py", 3}, {"backward", torch + "autograd/__init__.py", 7}, {"step", "t.py", 9}});
+  CHECK(hook.kind == StackKind::outside);
+  CHECK(hook.text == "in hook (t.py:3)");
   CHECK(stack_place({{"save", torch + "distributed/checkpoint/state_dict_saver.py", 7},
                      {"step", "t.py", 9}})
             .kind == StackKind::unclear);

@@ -144,10 +144,44 @@ TEST_CASE("a stack shows what a worker waits for") {
   CHECK(place_of(3, sleeps, all_reduce).kind == Kind::collective);
   const ProcessSample runs = {'R', false, "", 0.99, milliseconds(1)};
   CHECK(place_of(3, runs, all_reduce).kind == Kind::collective);
-  CHECK(place_of(3, runs, load).kind == Kind::busy);
-  // A worker that has just run may have begun to fail; a stopped one is in no collective.
+  CHECK(place_of(3, runs, load).kind == Kind::computing);
+  CHECK(place_of(3, runs).kind == Kind::busy);
+  // One that has just run may have begun to fail; a stopped one is in no collective.
   CHECK(place_of(3, {'R', false, "", 0.1, milliseconds(1)}, load).kind == Kind::unknown);
   CHECK(place_of(3, {'T', false, "", 0, milliseconds(1)}, all_reduce).kind == Kind::stopped);
+}
+
+TEST_CASE("a worker without a GPU that stands still in backward() waits there for others") {
+  ProcessStack stack;
+  stack.sample = {'S', false, "futex", 0, milliseconds(9'500)};
+  stack.python = {{"backward", "/v/site-packages/torch/autograd/__init__.py", 4},
+                  {"step", "/home/me/t.py", 88}};
+  CHECK(place_with_stack(1, stack).kind == Kind::collective);
+  CHECK(place_with_stack(1, stack).what == "in backward (t.py:88)");
+  stack.uses_gpu = true;
+  CHECK(place_with_stack(1, stack).kind == Kind::waiting);
+  stack.sample = {'R', false, "", 0.99, milliseconds(0)};
+  CHECK(place_with_stack(1, stack).kind == Kind::busy);
+  stack.python = {{"search", "/home/me/t.py", 3}};
+  CHECK(place_with_stack(1, stack).kind == Kind::busy);  // it may poll for its GPU
+  stack.uses_gpu = false;
+  CHECK(place_with_stack(1, stack).kind == Kind::computing);
+}
+
+TEST_CASE("workers of which one computes may be awaited if none may compute in a collective") {
+  const rendezvous::WorkerPlace computes = {{0}, Kind::computing, "in f (t.py:1), busy on a CPU"};
+  const rendezvous::WorkerPlace waits = {{1}, Kind::collective, "in backward (t.py:88)"};
+  CHECK(may_be_awaited({computes}));
+  CHECK(may_be_awaited({computes, waits}));
+  CHECK_FALSE(may_be_awaited({waits}));
+  CHECK_FALSE(may_be_awaited({computes, {{1}, Kind::busy, "busy on a CPU"}}));
+  CHECK_FALSE(may_be_awaited({computes, {{1}, Kind::unknown, "unknown"}}));
+}
+
+TEST_CASE("a file that does not open is a place of its own, and no sleep") {
+  const auto place = place_of(3, {'S', false, "openat", 0, milliseconds(9'500)});
+  CHECK(place.kind == Kind::elsewhere);
+  CHECK(place.what == "waiting (openat)");
 }
 
 TEST_CASE("ranks at one place are one group, with the shortest time") {

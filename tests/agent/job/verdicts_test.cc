@@ -109,8 +109,8 @@ TEST_CASE("20 failures without a suspect name no rank") {
       {"NCCL's watchdog aborts while all spin", kWatchdog, times(7, runs(1)), false, SIGABRT},
       {"MPI spins, and one sleeps", kTimeOut, times(6, runs(1)) + times(1, kSleeps)},
       {"one computes for too long", kTimeOut, times(6, kInReduce) + times(1, runs(0.99))},
-      {"the same in its own code, with stacks", kTimeOut,
-       times(6, kInReduce) + times(1, runs(0.99, in_program("evaluate")))},
+      {"the same in its own code, and others show no stack", kTimeOut,
+       times(6, blocked("futex")) + times(1, runs(0.99, in_program("evaluate")))},
       {"all have begun to fail", kTimeOut, times(7, runs(0.2))},
       {"all wait in init_process_group", kTimeOut,
        times(7, blocked("poll", in_library("init_process_group")))},
@@ -149,6 +149,9 @@ TEST_CASE("the same failures with a suspect name it") {
       {"asleep, with stacks", kWatchdog, times(6, kInReduce) + times(1, kSleeps), false, SIGABRT},
       {"stopped", kReset, times(6, runs(1)) + times(1, stopped)},
       {"waits for a disk", kTimeOut, times(6, blocked("recv")) + times(1, on_disk)},
+      {"computes in its own code", kTimeOut,
+       times(6, blocked("futex", {{"backward", "/v/lib/x.py", 5}, {"train", "/home/me/t.py", 8}})) +
+           times(1, runs(0.99, in_program("evaluate")))},
       {"in its own code", kTimeOut,
        times(6, kInReduce) + times(1, blocked("recv", in_program("load_batch")))},
   };

@@ -51,16 +51,19 @@ class WatchedNode {
   void stands_still(Duration time) { next_ = now_ += time; }
 
   int progress() const { return progress_; }
+  int busy() const { return busy_; }
   HangWatch& watch() { return watch_; }
 
  private:
   bool is_quiet(News news) {
     progress_ += news == News::progress ? 1 : 0;
+    busy_ += news == News::busy ? 1 : 0;
     return news == News::quiet;
   }
 
   HangWatch::Time now_{1h};
   int progress_ = 0;
+  int busy_ = 0;
   HangWatch watch_;
   HangWatch::Time next_;
 };
@@ -143,6 +146,26 @@ TEST_CASE("a progress bar or a polling CPU does not hide that heartbeats have en
   CHECK(strict.looks(1min, signs) == 1);
 }
 
+TEST_CASE(
+    "workers that only compute are told of after each limit, until they show something else") {
+  WatchedNode node;
+  CHECK(node.looks(9min, kCpu) == 0);
+  CHECK(node.busy() == 0);
+  CHECK(node.looks(1min, kCpu) == 0);
+  CHECK(node.busy() == 1);
+  CHECK(node.looks(25min, kCpu) == 0);
+  CHECK(node.busy() == 3);
+  CHECK(node.progress() == 0);
+  node.looks(1min, kOutput);
+  CHECK(node.progress() == 1);
+  CHECK(node.looks(10min, kNothing) == 1);
+  CHECK(node.busy() == 3);
+  WatchedNode steady(30s);
+  steady.beats(100, 1s);
+  steady.looks(29s, kCpu);
+  CHECK(steady.busy() == 0);
+}
+
 TEST_CASE("a checkpoint is written for as long as it takes, with heartbeats or without") {
   WatchedNode node;
   node.beats(GENERATE(0, 3, 100), 1s);
@@ -219,7 +242,11 @@ class RandomWalk {
       CHECK(since >= (limit_ ? *limit_ : Duration(1min)) - 1s);
       ++hangs_;
     }
-    if (news == News::progress) CHECK(std::exchange(quiet_, false));
+    if (news == News::busy) busy_ = true;
+    if (news == News::progress) {
+      CHECK((quiet_ || busy_));
+      quiet_ = busy_ = false;
+    }
     const bool is_active = (signs_.output || signs_.cpu) && !signs_.blocked;
     const bool is_silent = !beats_ && !is_active && !signs_.work && !signs_.held;
     silent_ = is_silent ? silent_ + 1 : 0;
@@ -233,7 +260,8 @@ class RandomWalk {
   Signs signs_;
   bool beats_ = true;
   bool quiet_ = false;
-  int silent_ = 0;  // looks in a row
+  bool busy_ = false;  // told that they only compute
+  int silent_ = 0;     // looks in a row
   int hangs_ = 0;
 };
 

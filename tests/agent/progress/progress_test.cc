@@ -169,7 +169,8 @@ struct Monitored {
     monitor.emplace(io.get_executor(), job, output);
     monitor->open({});
     variables = monitor->variables();
-    monitor->begin({{worker, 7}}, [this](bool quiet, auto) { news.push_back(quiet); });
+    monitor->begin({{worker, 7}},
+                   [this](auto what, auto) { news.push_back(what == HangWatch::News::quiet); });
   }
 
   void until_news(size_t count) {

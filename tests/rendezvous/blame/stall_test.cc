@@ -117,17 +117,41 @@ TEST_CASE("a hang does not wait for nodes whose workers have ended with 0") {
   job.quiet(2);
   const auto told = job.says(3, message::Succeed{0});
   REQUIRE(told.size() == 1);
-  CHECK(contains(std::get<Stalled>(told[0]).text, "no rank differs"));
+  CHECK(
+      contains(std::get<Stalled>(told[0]).text,
+               "rank 2 (c) is the likely cause: ended with exit code 0, while ranks 0, 1 waited"));
 }
 
-TEST_CASE("a node whose workers have ended with 0 is no cause of the hang, wherever they were") {
+TEST_CASE("a node that only computes ends a hang, unless all others show that they wait for it") {
+  const auto reports = [](StallJob& job, ConnectionId line, Kind kind, const std::string& what) {
+    const int rank = static_cast<int>(line) - 1;
+    return job.says(line, message::Progress{{0, true, 612, {{{rank}, kind, what}}}});
+  };
+  const std::string search = "in search (a.py:3), busy on a CPU";
+  StallJob waiting(2);
+  waiting.quiet(1);
+  CHECK(reports(waiting, 2, Kind::computing, search).empty());
+  StallJob job(2);
+  reports(job, 1, Kind::collective, "in backward (a.py:8)");
+  const auto told = reports(job, 2, Kind::computing, search);
+  REQUIRE(told.size() == 1);
+  CHECK(contains(std::get<Stalled>(told[0]).text,
+                 "rank 1 (b) is the likely cause: in search (a.py:3), busy on a CPU, while rank 0 "
+                 "waited in backward (a.py:8)"));
+  CHECK(reports(job, 2, Kind::computing, search).empty());
+  CHECK(job.goes_on(2).size() == 1);
+}
+
+TEST_CASE("a node whose workers have ended with 0 is seen as ended, wherever they were before") {
   StallJob job(3);
   job.quiet(3, Kind::elsewhere);
   job.says(3, message::Succeed{0});
   job.quiet(1);
   const auto told = job.quiet(2);
   REQUIRE(told.size() == 1);
-  CHECK(contains(std::get<Stalled>(told[0]).text, "no rank differs"));
+  CHECK(
+      contains(std::get<Stalled>(told[0]).text,
+               "rank 2 (c) is the likely cause: ended with exit code 0, while ranks 0, 1 waited"));
 }
 
 TEST_CASE("with --hang_timeout a hang is the failure of the rank that the others wait for") {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tests/catch.h"
+#include "tests/contains.h"
 
 namespace ddprun::rendezvous {
 namespace {
@@ -26,6 +27,11 @@ class Job {
   }
 
   Job& timed_out(int rank) { return failed(rank, true); }
+
+  Job& lost_peer(int rank) {
+    node_of(rank).victims.push_back({rank, "exit 1", true, true});
+    return *this;
+  }
 
   Job& at(const std::vector<int>& ranks, Kind kind, const std::string& what, double still = 0) {
     for (const int rank : ranks) node_of(rank).places.push_back({{rank}, kind, what, still});
@@ -153,6 +159,58 @@ TEST_CASE("the rank that waits in another collective than all others is the susp
   CHECK(told(half, {2}, "in barrier (a.py:1)").suspect() == nobody);
 }
 
+TEST_CASE(
+    "a rank that ended with 0 while the others lost it, or wait in a collective, is the suspect") {
+  const auto ended = [](Job job, const std::vector<int>& ranks) {
+    return job.at(ranks, Kind::ended, "ended with exit code 0", 2.5);
+  };
+  const std::string nobody;
+  Job lost(4, {"gpu-01", "gpu-02"});
+  lost.lost_peer(0).timed_out(1).timed_out(2);
+  CHECK(
+      ended(lost, {3}).suspect() ==
+      "rank 3 (gpu-02) is the likely cause: ended with exit code 0 2.5 s earlier, while ranks 0-2 "
+      "waited");
+  CHECK(ended(Job(2).timed_out(0), {1}).suspect() == nobody);  // its own request may have timed out
+  CHECK(
+      ended(Job(2).timed_out(0).at({0}, Kind::collective, "in backward (a.py:8)"), {1}).suspect() ==
+      "rank 1 (gpu-01) is the likely cause: ended with exit code 0 2.5 s earlier, while rank 0 "
+      "waited in backward (a.py:8)");
+  // Of most ranks that have ended the others wait in a call too much.
+  const Job many = ended(Job(4).lost_peer(3), {0, 1, 2});
+  CHECK(many.suspect() == nobody);
+  CHECK(Job(many).at({3}, Kind::collective, "in barrier (a.py:8)").suspect() ==
+        "rank 3 (gpu-01) is the likely cause: in barrier (a.py:8), while ranks 0-2 had ended with "
+        "exit code 0");
+  CHECK(ended(Job(4).lost_peer(0).failed(2, false), {3}).suspect() == nobody);
+  const Job hang = ended(Job(3).waiting({0, 1}), {2});
+  CHECK(hang.seen().named() == 2);
+  CHECK(tests::contains(hang.seen().stall_text(),
+                        "\nrank 2 (gpu-01): ended with exit code 0 2.5 s earlier"));
+}
+
+TEST_CASE("a rank that computes elsewhere is named if the others show that they wait for it") {
+  const auto computes = [](Job job, const std::vector<int>& ranks) {
+    return job.at(ranks, Kind::computing, "in search (a.py:3), busy on a CPU");
+  };
+  const Job backward = Job(4).timed_out(0).at({1, 2}, Kind::collective, "in backward (a.py:8)");
+  CHECK(computes(backward, {3}).suspect() ==
+        "rank 3 (gpu-01) is the likely cause: in search (a.py:3), busy on a CPU, while ranks 0-2 "
+        "waited in backward (a.py:8)");
+  CHECK(computes(Job(4).timed_out(0).waiting({1, 2}), {3}).suspect().empty());
+  CHECK(computes(Job(4).timed_out(0).waiting({1}).asleep({2}), {3}).suspect().empty());
+  // One that stands still does not come at all.
+  const Job both =
+      Job(4).timed_out(0).asleep({2}).at({1}, Kind::collective, "in backward (a.py:8)");
+  CHECK(computes(both, {3}).seen().named() == 2);
+  CHECK(Job(both).at({3}, Kind::busy, "busy on a CPU").suspect().empty());
+}
+
+TEST_CASE("backward is no collective that differs from the others'") {
+  Job job = Job(3).timed_out(0).at({0, 1}, Kind::collective, "in all_reduce (a.py:8)");
+  CHECK(job.at({2}, Kind::collective, "in backward (a.py:9)").suspect().empty());
+}
+
 TEST_CASE("a stack without a known collective alone names no suspect") {
   const auto outside = [](Job job, const std::vector<int>& ranks, const std::string& what) {
     return job.at(ranks, Kind::outside, what, 900);
@@ -233,6 +291,8 @@ TEST_CASE("a hang is reported with the places of all ranks") {
   CHECK(alone.seen().stall_text() ==
         "no rank differs from the others\n"
         "rank 0 (gpu-01): asleep (clock_nanosleep) for 10 min");
+  const Job differ = Job(2).at({0}, Kind::waiting, "waiting (poll)").waiting({1});
+  CHECK(differ.seen().stall_text().starts_with("it is unclear for which rank the others wait\n"));
   const Job stopped = Job(1).at({0}, Kind::stopped, "stopped by a signal (state T)");
   CHECK(stopped.seen().stall_text() ==
         "rank 0 (gpu-01) is the likely cause: stopped by a signal (state T)\n"
@@ -246,7 +306,7 @@ TEST_CASE("the lines of a hang with many groups fit into a message") {
   }
   const std::string text = job.seen().stall_text();
   CHECK(text.size() < 4'000);
-  CHECK(text.starts_with("no rank differs"));
+  CHECK(text.starts_with("it is unclear for which rank the others wait"));
   CHECK(text.ends_with("\nand other groups of ranks"));
 }
 

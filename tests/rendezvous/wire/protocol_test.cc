@@ -54,6 +54,7 @@ void check_same(const WorkerExits& a, const WorkerExits& b) {
     CHECK(a.victims[i].rank == b.victims[i].rank);
     CHECK(a.victims[i].how == b.victims[i].how);
     CHECK(a.victims[i].consequence == b.victims[i].consequence);
+    CHECK(a.victims[i].lost_peer == b.victims[i].lost_peer);
   }
   REQUIRE(a.calls.size() == b.calls.size());
   for (size_t i = 0; i < a.calls.size(); ++i) {
