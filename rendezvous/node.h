@@ -71,7 +71,7 @@ struct WorkerExits {
   std::vector<int> killed;      ///< of these, the ones that needed SIGKILL
   std::string signal;           ///< the first one they got, "SIGTERM"; empty: none was stopped
   double seconds = 0;           ///< from then until all had ended
-  /// Of those that had ended with 0, and if the failure looks like a consequence of those that ran.
+  /// The workers that had ended with 0, and the others if the failure looks like a consequence.
   std::vector<WorkerPlace> places;
   std::vector<CallPlace> calls{};  ///< likewise
 };

@@ -36,7 +36,7 @@ class MpiExchange {
   /// Tells the other nodes which of this one's ranks have not called MPI_Init: "4-7".
   Result<> publish_uncalled(const std::string& ranks);
 
-  /// What these nodes have published, joined.
+  /// The ranks that these nodes have published, joined.
   Result<std::string> uncalled_of(const std::vector<int>& nodes);
 
  private:

@@ -8,7 +8,7 @@
 
 namespace ddprun::agent {
 
-/// What is known of a rank's MPI.
+/// The calls of MPI that a rank has made.
 struct MpiRank {
   bool called_init = false;
   bool finalized = false;

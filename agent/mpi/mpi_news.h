@@ -7,7 +7,7 @@
 
 namespace ddprun::agent {
 
-/// What a round's MpiServer tells its agent. Pure.
+/// A message of a round's MpiServer to its agent. Pure.
 struct MpiNews {
   enum class Kind : char {
     called_init = 'i',  ///< the rank is in MPI_Init, or has been

@@ -11,14 +11,14 @@
 
 namespace ddprun::agent {
 
-/// What an MpiServer is started with. Pure.
+/// The settings of an MpiServer. Pure.
 struct MpiOrder {
   rendezvous::Layout layout;
   rendezvous::Endpoint store;  ///< the round's
   std::vector<int> sockets;    ///< its end of each rank's PMI_FD, by local rank
 };
 
-/// As arguments of ddprun, without its name.
+/// Returns the order as arguments of ddprun, without its name.
 std::vector<std::string> arguments_of(const MpiOrder& order);
 
 /// Whether these arguments are of an MpiServer.

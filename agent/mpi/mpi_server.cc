@@ -46,14 +46,14 @@ std::string random_token() {
   return std::to_string(bits);
 }
 
-/// What an attempt to end an exchange has given.
+/// The result of an attempt to end an exchange.
 struct Attempt {
   Result<std::optional<std::string>> data = std::optional<std::string>();
   std::vector<int> missing{};  ///< nodes
   std::string uncalled{};      ///< ranks of these that have not called MPI_Init
 };
 
-/// For a thread. `own` is given first, if there is any.
+/// Publishes `own` first, if there is any. Blocks: it runs on a thread of its own.
 Attempt attempt_exchange(MpiExchange& exchange, const std::optional<std::string>& own) {
   if (own) {
     if (const Result<> begun = exchange.begin(*own); !begun) return {.data = begun.error()};

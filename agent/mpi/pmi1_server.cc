@@ -13,7 +13,7 @@ namespace {
 constexpr std::string_view kMapping = "PMI_process_mapping";
 constexpr std::size_t kMostShown = 80;  // of a line that is refused
 
-/// What follows "name=" in the line, up to its end; empty: it is not there.
+/// The text after "name=" in the line, up to its end; empty: it is not there.
 std::string_view rest_of(std::string_view line, std::string_view name) {
   for (size_t at = line.find(name); at != line.npos; at = line.find(name, at + 1)) {
     const size_t end = at + name.size();

@@ -37,7 +37,7 @@ class Pmi1Server {
   /// The rank has sent `bytes`.
   void receive(int local_rank, std::string_view bytes);
 
-  /// What has followed since the last call.
+  /// The replies and news since the last call.
   std::vector<Reply> take_replies();
   std::vector<MpiNews> take_news();
 

@@ -77,11 +77,11 @@ class HangWatch {
   const std::optional<Duration> given_;
   std::map<int, Rank> ranks_;
   bool beaten_ = false;  ///< since the last look
-  bool told_ = false;    ///< that they are quiet
+  bool told_ = false;    ///< News::quiet was the last news
   bool told_busy_ = false;
-  Duration beatless_{};  ///< without a beat and work
-  Duration signless_{};  ///< without anything
-  Duration silent_{};    ///< without anything but `cpu`, since that was told
+  Duration beatless_{};  ///< the time without a beat and work
+  Duration signless_{};  ///< the time without any sign
+  Duration silent_{};    ///< the time without any sign but `cpu`, since News::busy
   Time looked_;
   Duration interval_;
 };

@@ -30,12 +30,14 @@ void Preload::start() {
   failure_ = {};
   ended_template_ = std::move(template_);
   template_ = std::make_unique<launcher::ForkTemplate>(
-      executor_, launcher::ForkTemplate::Hooks{
-                     [this](const launcher::TemplateMessage& message) { on_told(message); },
-                     [this](std::string_view line) { on_printed(line); },
-                     [this](launcher::ExitStatus status, const std::optional<Error>& exec_failure) {
-                       on_ended(status, exec_failure);
-                     }});
+      executor_,
+      launcher::ForkTemplate::Hooks{
+          .told = [this](const launcher::TemplateMessage& message) { on_told(message); },
+          .printed = [this](std::string_view line) { on_printed(line); },
+          .ended =
+              [this](launcher::ExitStatus status, const std::optional<Error>& exec_failure) {
+                on_ended(status, exec_failure);
+              }});
   const Result<> started = template_->start(template_command(job_, inherited_));
   if (!started) refuse(started.error().message);
 }

@@ -20,8 +20,8 @@
 namespace ddprun::agent {
 
 /// The template of --preload, from its first import to the end of the job: starts it, again if it
-/// has died, and knows whether workers can be forked from it. What it prints, and why it is not
-/// used, goes to the log. Without --preload it does nothing.
+/// has died, and knows whether workers can be forked from it. Its output, and the reason if
+/// it is not used, go to the log. Without --preload it does nothing.
 ///
 /// Thread: the executor's.
 class Preload {
@@ -29,7 +29,7 @@ class Preload {
   /// The import has ended. The failure, without a rank: no worker can be started.
   using Known = std::function<void(std::optional<rendezvous::Failure>)>;
 
-  /// `job` must outlive it. `changed`: a process that is none of the workers' has ended.
+  /// `job` must outlive it. `changed`: a process that is not a worker's has ended.
   Preload(boost::asio::any_io_executor executor, const JobSpec& job, std::string host_name,
           std::function<void()> changed);
 
@@ -52,7 +52,7 @@ class Preload {
   /// Whether workers can be forked.
   bool is_ready() const { return state_ == State::ready; }
 
-  /// As ForkTemplate::fork. What takes longer than --hang_timeout is ended.
+  /// Calls ForkTemplate::fork. If that takes longer than --hang_timeout, kills the template.
   void fork(std::vector<launcher::Command> commands, std::function<void(launcher::Forked)> done);
   bool is_forking() const { return template_ && template_->is_forking(); }
 
@@ -81,7 +81,7 @@ class Preload {
       ended_template_;  // the one before, which may be our caller
   Known known_;
 
-  // Of the latest import.
+  // The latest import.
   std::chrono::steady_clock::time_point began_;
   launcher::StderrTail last_lines_;
   rendezvous::Failure failure_;

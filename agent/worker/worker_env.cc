@@ -40,7 +40,7 @@ constexpr std::array<std::string_view, 19> kAlwaysDecided = {
 
 constexpr std::string_view kVisibleDevices = "CUDA_VISIBLE_DEVICES";
 
-/// Those of another launcher's job of MPI: ranks that are connected here must not find them.
+/// Variables of another launcher's MPI job: ranks that are connected here must not find them.
 constexpr std::array<std::string_view, 9> kOtherMpi = {
     "PMI_",           "PMIX_",  "MPI_LOCALRANKID",  "MPI_LOCALNRANKS",
     "HYDI_",          "HYDRA_", "OMPI_COMM_WORLD_", "OMPI_MCA_ess",

@@ -21,7 +21,7 @@
 
 namespace ddprun::launcher {
 
-/// What forking has made.
+/// The result of fork().
 struct Forked {
   std::vector<Child> children;   ///< in the order of the commands
   std::optional<Error> failure;  ///< system: why further commands were not started

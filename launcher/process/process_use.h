@@ -28,8 +28,8 @@ struct ProcessUse {
 /// The use of one process, without io_bytes and `traced`; zeros if it has ended. Takes some 20 µs.
 ProcessUse use_of_process(pid_t pid);
 
-/// The names of ddprun's own processes beside the workers: one reads stacks, one serves MPI. What
-/// they do is no sign of a worker's progress.
+/// The names of ddprun's own processes beside the workers: one reads stacks, one serves MPI. Their
+/// beginning and end are no sign of a worker's progress.
 inline constexpr const char* kStackReader = "ddp-stacks";
 inline constexpr const char* kMpiServer = "ddp-mpi";
 

@@ -43,7 +43,7 @@ struct Child {
   std::optional<Error> no_terminal;  ///< why there are pipes where the command asked for terminals
 };
 
-/// Where a new process writes to, until it has copies: `out` and `err` are its descriptors.
+/// The descriptors to which a new process writes, `out` and `err`, until it has copies.
 struct OutputEnds {
   int out;
   int err;

@@ -20,7 +20,7 @@
 
 namespace ddprun::launcher {
 
-/// A longer one is none, in bytes.
+/// The longest message, in bytes.
 inline constexpr size_t kMaxTemplateMessage = 96UL * 1024;
 
 struct TemplateMessage {

@@ -29,7 +29,7 @@ int lowest_rank(const Nodes& nodes) {
   return lowest;
 }
 
-/// Where the workers of a node are that have all ended.
+/// The place of a node's workers, all of which have ended.
 WorkerPlace ended_place(const Node& node) {
   WorkerPlace place = {{}, WorkerPlace::Kind::ended, "ended with exit code 0"};
   place.ranks.resize(static_cast<size_t>(node.request.local_size));

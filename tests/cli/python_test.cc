@@ -237,7 +237,7 @@ TEST_CASE("no two flags share a letter") {
   CHECK(printed({"--help"}).find("  --module, -m\n") != std::string::npos);
 }
 
-TEST_CASE("--preload names the modules that a Python program's workers share") {
+TEST_CASE("the flag --preload names the modules that a Python program's workers share") {
   CHECK(job({"--preload", "torch,numpy.linalg", "train.py"}).preload ==
         Strings{"torch", "numpy.linalg"});
   CHECK(job({"--preload=torch", "-m", "pkg"}).preload == Strings{"torch"});
@@ -250,7 +250,7 @@ TEST_CASE("--preload names the modules that a Python program's workers share") {
   }
 }
 
-TEST_CASE("--preload is refused for a program that python does not run") {
+TEST_CASE("the flag --preload is refused for a program that python does not run") {
   const Error error = refused({"--preload", "torch", "sh"}, host_with({"sh", "python3"}));
   CHECK(error.code == Errc::usage);
   CHECK(tests::contains(error.message, "--preload is for Python programs"));

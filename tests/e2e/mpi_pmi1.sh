@@ -27,7 +27,7 @@ expect_stderr 'rank [01] failed first: exit 7 .*round 0'
 expect_stdout 'rank 1 is in ddprun_[0-9]*_0$'
 expect_stdout 'rank 1 of 2, .*, ddprun_[0-9]*_1: got 0 1$'
 
-# What another launcher's job has left in the environment is not for these ranks.
+# These ranks do not see the variables of another launcher's job.
 export PMI_RANK=7 PMI_FD=99 PMIX_RANK=7 PMIX_NAMESPACE=other OMPI_COMM_WORLD_RANK=7 PMIX_MCA_gds=hash
 # shellcheck disable=SC2016
 run --mpi pmi1 --nproc_per_node 2 sh -c 'echo "$RANK $PMI_RANK $MPI_LOCALRANKID $PMI_SPAWNED$PMIX_RANK$OMPI_COMM_WORLD_RANK $PMIX_MCA_gds"; [ $PMI_FD != 99 ]'

@@ -109,7 +109,7 @@ expect_exit 130
 expect_stderr '^KeyboardInterrupt'
 expect_no_process_left
 
-# What ddprun.toml and the environment say.
+# ddprun.toml and the environment set it, too.
 echo 'preload = "heavy"' >ddprun.toml
 : >"$IMPORTS"
 run --nproc_per_node 3 streams.py exit
@@ -130,7 +130,7 @@ expect_exit 2
 expect_stderr '^ddprun: --preload .*names of Python modules'
 expect_no_process_left
 
-# Of two nodes each imports once.
+# Each of two nodes imports once.
 : >"$IMPORTS"
 endpoint=(--nnodes 2 --nproc_per_node 2 --rdzv_endpoint "$here:29400" "${quick[@]}")
 on a start "${endpoint[@]}" --preload heavy --max_restarts 1 fails_once.py

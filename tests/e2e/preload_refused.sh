@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Where workers cannot be forked with --preload, they start without it, and one line says why. An import that fails,
+# If workers cannot be forked with --preload, they start without it, and one line says why. An import that fails,
 # or does not end, is a failure of the job, reported once.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -56,7 +56,7 @@ refused with_socket 'after the import of with_socket a connection is open'
 refused ends 'it ended while importing ends'
 expect_stderr '^ddprun: --preload: bye$'
 
-# An old Python, as far as ddprun's program shows.
+# A Python that claims to be old.
 cat >old_python <<'END'
 #!/bin/sh
 for word; do

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # With --preload workers have their terminals, too: input, debuggers, Ctrl-C, and Ctrl-Z, after which the process of
-# --preload goes on with the job.
+# --preload continues with the job.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 command -v python3 >/dev/null || skip "there is no python3"

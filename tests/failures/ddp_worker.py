@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-# As each launcher names them.
+# The names that each launcher gives them.
 for name, other in (('RANK', 'OMPI_COMM_WORLD_RANK'), ('WORLD_SIZE', 'OMPI_COMM_WORLD_SIZE')):
     if name not in os.environ:
         os.environ[name] = os.environ[other]

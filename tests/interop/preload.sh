@@ -37,7 +37,7 @@ for variables in A=b OMP_NUM_THREADS=2 OMP_NUM_THREADS=1; do
 done
 command_prefix[only]=''
 
-# What hangs is seen in its stack.
+# The stack of a worker that hangs shows the place.
 start --nproc_per_node 2 --preload $modules "$program" hang
 wait_for_stdout '\[1\] hangs'
 "$DDPRUN" stacks "$ddprun" >"$work/stacks"

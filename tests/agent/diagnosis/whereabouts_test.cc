@@ -146,7 +146,7 @@ TEST_CASE("a stack shows what a worker waits for") {
   CHECK(place_of(3, runs, all_reduce).kind == Kind::collective);
   CHECK(place_of(3, runs, load).kind == Kind::computing);
   CHECK(place_of(3, runs).kind == Kind::busy);
-  // One that has just run may have begun to fail; a stopped one is in no collective.
+  // A worker that has just run may have begun to fail; a stopped one is in no collective.
   CHECK(place_of(3, {'R', false, "", 0.1, milliseconds(1)}, load).kind == Kind::unknown);
   CHECK(place_of(3, {'T', false, "", 0, milliseconds(1)}, all_reduce).kind == Kind::stopped);
 }

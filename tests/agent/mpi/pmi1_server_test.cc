@@ -101,7 +101,7 @@ TEST_CASE("lines of PMI-1 may come in pieces") {
   CHECK(says(server, 0, "alize") == "0: cmd=finalize_ack rc=0\n");
 }
 
-TEST_CASE("MPI_Abort is told with its code") {
+TEST_CASE("MPI_Abort is reported with its code") {
   Pmi1Server server(node(0, 1, 2), nodes(1, 2));
   CHECK(says(server, 1, "cmd=abort exitcode=3 error_msg=no").empty());
   CHECK(news(server) == "a 1 3 \n");
@@ -147,7 +147,7 @@ TEST_CASE("a rank that does not keep to PMI-1 is named and heard no more") {
   CHECK(says(server, 1, "cmd=get_appnum") == "1: cmd=appnum rc=0 appnum=0\n");
 }
 
-TEST_CASE("what a node puts between two barriers is bounded") {
+TEST_CASE("the keys that a node puts between two barriers are bounded") {
   Pmi1Server server(node(0, 1, 1), nodes(1, 1));
   const std::string put = "cmd=put key=k value=" + std::string(Pmi1Server::kMostValue, 'v');
   for (size_t all = 0; all < Pmi1Server::kMostPuts; all += Pmi1Server::kMostValue) {

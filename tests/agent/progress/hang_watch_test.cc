@@ -147,7 +147,7 @@ TEST_CASE("a progress bar or a polling CPU does not hide that heartbeats have en
 }
 
 TEST_CASE(
-    "workers that only compute are told of after each limit, until they show something else") {
+    "workers that only compute are reported after each limit, until they show something else") {
   WatchedNode node;
   CHECK(node.looks(9min, kCpu) == 0);
   CHECK(node.busy() == 0);

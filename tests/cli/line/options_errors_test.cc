@@ -61,7 +61,7 @@ TEST_CASE("ranks of MPI are connected as their library needs it") {
   CHECK(mpi({"libmpi.so.12"}, two, {"PMI_RANK=1"}) == Mpi::pmi1);
 }
 
-TEST_CASE("--mpi is refused with --preload") {
+TEST_CASE("MPI is refused with --preload") {
   CHECK(refusal({"--mpi", "pmi1", "--preload", "numpy", "train.py"}) ==
         "--mpi does not connect workers that --preload forks: leave out one of them");
 }

@@ -176,7 +176,7 @@ TEST_CASE(
       ended(Job(2).timed_out(0).at({0}, Kind::collective, "in backward (a.py:8)"), {1}).suspect() ==
       "rank 1 (gpu-01) is the likely cause: ended with exit code 0 2.5 s earlier, while rank 0 "
       "waited in backward (a.py:8)");
-  // Of most ranks that have ended the others wait in a call too much.
+  // If most ranks have ended, the others have made one call too many.
   const Job many = ended(Job(4).lost_peer(3), {0, 1, 2});
   CHECK(many.suspect() == nobody);
   CHECK(Job(many).at({3}, Kind::collective, "in barrier (a.py:8)").suspect() ==
@@ -199,7 +199,7 @@ TEST_CASE("a rank that computes elsewhere is named if the others show that they 
         "waited in backward (a.py:8)");
   CHECK(computes(Job(4).timed_out(0).waiting({1, 2}), {3}).suspect().empty());
   CHECK(computes(Job(4).timed_out(0).waiting({1}).asleep({2}), {3}).suspect().empty());
-  // One that stands still does not come at all.
+  // A rank that stands still does not come at all.
   const Job both =
       Job(4).timed_out(0).asleep({2}).at({1}, Kind::collective, "in backward (a.py:8)");
   CHECK(computes(both, {3}).seen().named() == 2);
