@@ -8,6 +8,11 @@
 #include "base/text.h"
 
 namespace ddprun::agent {
+namespace {
+
+constexpr int kMostLines = 100;  // that an import may print
+
+}  // namespace
 
 Preload::Preload(boost::asio::any_io_executor executor, const JobSpec& job, std::string host_name,
                  std::function<void()> changed)
@@ -27,6 +32,7 @@ void Preload::start() {
   state_ = State::importing;
   began_ = std::chrono::steady_clock::now();
   last_lines_ = {};
+  lines_ = 0;
   failure_ = {};
   ended_template_ = std::move(template_);
   template_ = std::make_unique<launcher::ForkTemplate>(
@@ -44,6 +50,7 @@ void Preload::start() {
 
 void Preload::when_known(Known known) {
   known_ = std::move(known);
+  if (unreported_) return settle(std::exchange(unreported_, std::nullopt));
   if (state_ == State::ended) start();
   if (state_ != State::importing) return settle(std::nullopt);
   limit();
@@ -88,7 +95,8 @@ void Preload::on_told(const launcher::TemplateMessage& message) {
 
 void Preload::on_printed(std::string_view line) {
   last_lines_.feed(std::string(line) + "\n");
-  if (!line.empty()) log::info("--preload: " + printable(line));
+  if (line.empty() || ++lines_ > kMostLines) return;
+  log::info("--preload: " + (lines_ == kMostLines ? "..." : printable(line)));
 }
 
 void Preload::on_ended(launcher::ExitStatus status, const std::optional<Error>& exec_failure) {
@@ -97,7 +105,7 @@ void Preload::on_ended(launcher::ExitStatus status, const std::optional<Error>& 
   if (before == State::importing && exec_failure) {
     refuse(exec_failure->message);
   } else if (before == State::importing && status.success()) {
-    refuse("it ended " + std::string("while ") + "importing " + preloaded_text(job_));
+    refuse("it ended while importing " + preloaded_text(job_));
   } else if (before == State::importing) {
     const std::chrono::duration<double> ran = std::chrono::steady_clock::now() - began_;
     failure_.wait_status = status.wait_status();
@@ -119,7 +127,11 @@ void Preload::refuse(const std::string& cause) {
 
 void Preload::settle(std::optional<rendezvous::Failure> failure) {
   limit_.cancel();
-  if (known_) std::exchange(known_, nullptr)(std::move(failure));
+  if (!known_) {
+    unreported_ = std::move(failure);
+  } else {
+    std::exchange(known_, nullptr)(std::move(failure));
+  }
 }
 
 }  // namespace ddprun::agent

@@ -84,7 +84,9 @@ class Preload {
   // The latest import.
   std::chrono::steady_clock::time_point began_;
   launcher::StderrTail last_lines_;
+  int lines_ = 0;
   rendezvous::Failure failure_;
+  std::optional<rendezvous::Failure> unreported_;  // it failed before a round waited for it
   boost::asio::steady_timer limit_;
 };
 

@@ -155,11 +155,10 @@ void ForkTemplate::on_ended(ExitStatus status) {
   if (!printed_.empty()) hooks_.printed(std::exchange(printed_, ""));
   line_.close();
   output_.close();
-  if (is_forking()) {
-    finish(Error{Errc::system, "the process of --preload ended (" + status.text() +
-                                   ") while it forked the workers"});
-  }
   hooks_.ended(status, batch_->exec_failure(0));
+  if (!is_forking()) return;
+  finish(Error{Errc::system, "the process of --preload ended (" + status.text() +
+                                 ") while it forked the workers"});
 }
 
 void ForkTemplate::read_output() {
@@ -170,19 +169,18 @@ void ForkTemplate::read_output() {
                      });
 }
 
-/// Whether more may come.
+/// As much as a pipe holds. Whether more may come.
 bool ForkTemplate::take_output() {
-  std::array<char, kMostOfLine> bytes;
-  ssize_t size = 0;
-  while ((size = read(output_.native_handle(), bytes.data(), bytes.size())) > 0) {
-    for (const char each : std::string_view(bytes.data(), static_cast<size_t>(size))) {
-      if (each != '\n') printed_ += each;
-      if (each == '\n' || printed_.size() == kMostOfLine) {
-        hooks_.printed(std::exchange(printed_, ""));
-      }
+  std::array<char, 64UL * 1024> bytes;
+  const ssize_t size = read(output_.native_handle(), bytes.data(), bytes.size());
+  if (size <= 0) return size < 0 && (errno == EAGAIN || errno == EINTR);
+  for (const char each : std::string_view(bytes.data(), static_cast<size_t>(size))) {
+    if (each != '\n') printed_ += each;
+    if (each == '\n' || printed_.size() == kMostOfLine) {
+      hooks_.printed(std::exchange(printed_, ""));
     }
   }
-  return size < 0 && (errno == EAGAIN || errno == EINTR);
+  return true;
 }
 
 void ForkTemplate::fork(std::vector<Command> commands, std::function<void(Forked)> done) {

@@ -36,7 +36,8 @@ class ForkTemplate {
   struct Hooks {
     std::function<void(const TemplateMessage&)> told;  ///< ready, refused or failed
     std::function<void(std::string_view)> printed;     ///< a line of its stdout or stderr
-    /// Once, as the last; it must not destroy this. `exec_failure`: why it was never executed.
+    /// Once; it must not destroy this. The `done` of fork() may follow. `exec_failure`: why it was
+    /// never executed.
     std::function<void(ExitStatus, const std::optional<Error>& exec_failure)> ended;
   };
 

@@ -96,6 +96,25 @@ expect_stderr 'killed by SIGSEGV'
 expect_stderr 'a last word'
 expect_no_process_left
 
+# The import may have failed before there is a round.
+: >"$IMPORTS"
+echo 'import os; print("again", file=open(os.environ["IMPORTS"], "a")); raise ValueError("early")' >fails_early.py
+endpoint=(--nnodes 2 --rdzv_endpoint "$here:29400" "${quick[@]}" --preload fails_early program.py)
+on a start "${endpoint[@]}"
+wait_until grep -q again "$IMPORTS"
+template_gone() { ! pgrep -f "^ddp-preload of $(agent_of)\$" >/dev/null; }
+wait_until template_gone
+on b start "${endpoint[@]}"
+for node in a b; do
+  on $node finish
+  expect_exit 1
+  expect_stderr 'rank [01] failed first: exit 1 after .*ValueError: early'
+done
+[ "$(wc -l <"$IMPORTS")" -le 2 ] || fail "not one import on each node"
+on only true
+rm "$IMPORTS"
+expect_no_process_left
+
 # It is tried again where the job may restart.
 run --preload fails --max_restarts 1 program.py
 expect_exit 1
