@@ -8,11 +8,22 @@
 
 
 def _ddprun_template():
-    import gc
     import os
+    import sys
+
+    has_first_path = not getattr(sys.flags, "safe_path", False)
+    if has_first_path:
+        del sys.path[0]  # modules of the user may have the names of these
+    import faulthandler
+    import functools
+    import gc
+    import importlib.machinery
+    import io
+    import pkgutil
+    import runpy
     import signal
     import socket
-    import sys
+    import struct
     import traceback
 
     main = sys.modules["__main__"].__dict__
@@ -45,7 +56,6 @@ def _ddprun_template():
 
     def set_command_line(command, environment):
         """What ps and /proc/self/environ show."""
-        import struct
         fields = open("/proc/self/stat", "rb").read().rpartition(b")")[2].split()
         code, end_code, stack = (int(fields[at]) for at in (23, 24, 25))
         data, end_data, begin_brk, begin, end = (int(fields[at]) for at in (42, 43, 44, 45, 46))
@@ -82,9 +92,9 @@ def _ddprun_template():
 
     before = dict(os.environb)
     set_command_line([b"ddp-preload of %d" % agent], [b"=".join(each) for each in before.items()])
-    if not getattr(sys.flags, "safe_path", False):
+    if has_first_path:
         first = {"-m": os.getcwd(), "-c": ""}
-        sys.path[0] = first.get(words[0], os.path.dirname(os.path.realpath(words[0])))
+        sys.path.insert(0, first.get(words[0], os.path.dirname(os.path.realpath(words[0]))))
     for module in modules:
         try:
             __import__(module)
@@ -159,7 +169,6 @@ def _ddprun_template():
 
     def reopen(descriptor, name, mode):
         """As Python opens its standard streams under -u."""
-        import io
         old = getattr(sys, "__%s__" % name)
         if old is None or getattr(sys, name) is not old:
             return
@@ -213,7 +222,6 @@ def _ddprun_template():
             thread = sys.modules["threading"].main_thread()
             getattr(thread, "_set_native_id", lambda: None)()
         if os.environ.get("PYTHONFAULTHANDLER"):
-            import faulthandler
             if not faulthandler.is_enabled():
                 faulthandler.enable()
 
@@ -253,10 +261,6 @@ def _ddprun_template():
 
     def program_of(command):
         """Makes __main__ what it is in `command`, and returns the function that runs it."""
-        import functools
-        import importlib.machinery
-        import pkgutil
-        import runpy
         for name in set(main) - {"__name__", "__builtins__", "__doc__", "__package__", "__loader__", "__spec__",
                                  "__annotations__"}:
             del main[name]
@@ -271,9 +275,9 @@ def _ddprun_template():
             sys.argv = ["-c"] + command[4:]
             return functools.partial(exec, compile(command[3], "<string>", "exec", dont_inherit=True), main)
         if pkgutil.get_importer(what) is not None and (os.path.isdir(what) or not what.endswith(".py")):
+            if has_first_path:
+                del sys.path[0]
             sys.path.insert(0, what)  # a folder or a zip file
-            if not getattr(sys.flags, "safe_path", False):
-                del sys.path[1]
             return functools.partial(runpy._run_module_as_main, "__main__", False)
         if sys.version_info >= (3, 9) and not what.startswith("/"):
             what = os.getcwd() + "/" + what

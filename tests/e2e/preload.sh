@@ -120,6 +120,21 @@ DDPRUN_PRELOAD=json,heavy run --nproc_per_node 3 streams.py exit
 [ "$(imports)" = 1 ] || fail "imported $(imports) times"
 expect_no_process_left
 
+# A module beside the program, or in this folder, may have a name of Python's own ones.
+mkdir names
+echo 'raise ImportError("of the user")' | tee names/socket.py names/runpy.py >names/struct.py
+echo 'import json; print("hello")' >names/hello.py
+cd names
+for program in ./hello.py '-m hello'; do
+  # shellcheck disable=SC2086
+  run --preload json $program
+  expect_exit 0
+  expect_stdout '^hello$'
+  expect_no_stderr preload
+done
+cd ..
+expect_no_process_left
+
 # Only Python has modules.
 run --preload heavy sh -c true
 expect_exit 2
