@@ -116,56 +116,72 @@ def _ddprun_template():
     gc.freeze()  # or the collector would write to each object, which copies its page
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
 
-    def fork_worker():
-        """Forks twice, so that the worker becomes the agent's child. Returns in it the descriptor of `go`."""
-        pid_of_worker, tell_pid = os.pipe()
-        go, say_go = os.pipe()
-        try:
-            between = os.fork()
-        except OSError as error:
-            say("not_started", os.strerror(error.errno))
-            for each in (pid_of_worker, tell_pid, go, say_go):
-                os.close(each)
+    def next_request():
+        """The descriptors of a worker's request and streams; None: the round has all its workers."""
+        request, ancillary, _, _ = line.recvmsg(16, socket.CMSG_SPACE(16), getattr(socket, "MSG_CMSG_CLOEXEC", 0))
+        if not request:
+            os._exit(0)  # the agent has ended
+        if not ancillary:
             return None
-        if between == 0:
-            os.close(say_go)
+        return [int.from_bytes(ancillary[0][2][at:at + 4], sys.byteorder) for at in range(0, 16, 4)]
+
+    def fork_workers(descriptors, tell_count):
+        """Returns in each worker the descriptors of its request. Runs in a process of its own, which ends."""
+        count = 0
+        while descriptors is not None:
             try:
                 worker = os.fork()
             except OSError as error:
-                os.write(tell_pid, b"not_started\0" + os.strerror(error.errno).encode())
-                os._exit(0)
-            if worker == 0:
-                os.close(pid_of_worker)
-                os.close(tell_pid)
-                return go
-            os.write(tell_pid, b"started\0%d" % worker)
-            os._exit(0)
-        os.close(tell_pid)
-        os.close(go)
-        os.waitpid(between, 0)
-        told = os.read(pid_of_worker, 256) or b"not_started\0the process that forks it was killed"
-        line.send(told)
+                say("not_started", os.strerror(error.errno))
+            else:
+                if worker == 0:
+                    return descriptors
+                count += 1
+                say("started", str(worker))
+            for each in descriptors:
+                os.close(each)
+            descriptors = next_request()
+        os.write(tell_count, b"%d" % count)
+        os._exit(0)
+
+    def serve_round():
+        """Returns in a worker: the descriptors of its request, and that of `go`. Workers are forked twice, so that they
+        become the agent's children."""
+        descriptors = next_request()
+        count_of_workers, tell_count = os.pipe()
+        go, say_go = os.pipe()
+        between = None
         try:
-            os.write(say_go, b"g")
-        except OSError:
-            pass  # it was killed
-        os.close(pid_of_worker)
-        os.close(say_go)
+            between = os.fork() if descriptors is not None else None
+        except OSError as error:
+            say("not_started", os.strerror(error.errno))
+        if between == 0:
+            os.close(count_of_workers)
+            os.close(say_go)
+            descriptors = fork_workers(descriptors, tell_count)
+            os.close(tell_count)
+            line.close()
+            return descriptors, go
+        os.close(tell_count)
+        os.close(go)
+        if between is not None:
+            os.waitpid(between, 0)
+            count = os.read(count_of_workers, 32)
+            if not count:
+                os._exit(1)  # it was killed
+            os.write(say_go, b"g" * int(count))
+            say("done")
+        elif descriptors is None:
+            say("done")
+        for each in [count_of_workers, say_go] + (descriptors or []):
+            os.close(each)
         return None
 
     def serve():
-        """Returns in a worker: its request's descriptors, and that of `go`."""
         while True:
-            request, ancillary, _, _ = line.recvmsg(16, socket.CMSG_SPACE(16), getattr(socket, "MSG_CMSG_CLOEXEC", 0))
-            if not request:
-                os._exit(0)  # the agent has ended
-            descriptors = [int.from_bytes(ancillary[0][2][at:at + 4], sys.byteorder) for at in range(0, 16, 4)]
-            go = fork_worker()
-            if go is not None:
-                line.close()
-                return descriptors, go
-            for each in descriptors:
-                os.close(each)
+            forked = serve_round()
+            if forked is not None:
+                return forked
 
     def reopen(descriptor, name, mode):
         """As Python opens its standard streams under -u."""
@@ -227,13 +243,6 @@ def _ddprun_template():
 
     def become_worker(descriptors, go):
         os.setsid()
-        PR_SET_PDEATHSIG, PR_SET_PTRACER = 1, 0x59616D61
-        told = os.read(go, 1)
-        os.close(go)
-        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        if not told or os.getppid() != agent:
-            os._exit(1)
-        prctl(PR_SET_PTRACER, agent)
         for target in (0, 1, 2):
             os.dup2(descriptors[target + 1], target)
         with open(descriptors[0], "rb") as request:
@@ -256,6 +265,13 @@ def _ddprun_template():
         renew()
         if collects:
             gc.enable()
+        PR_SET_PDEATHSIG, PR_SET_PTRACER = 1, 0x59616D61
+        told = os.read(go, 1)
+        os.close(go)
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # not before: its first parent has ended
+        if not told or os.getppid() != agent:
+            os._exit(1)
+        prctl(PR_SET_PTRACER, agent)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, signal.valid_signals())
         return [os.fsdecode(word) for word in command]
 

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/process/fork_template.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <fcntl.h>
+#include <span>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -34,20 +36,23 @@ Result<Fd> file_with(const std::string& text) {
   return file;
 }
 
-Result<> send_descriptors(int socket, const std::array<int, 4>& descriptors) {
-  char byte = 'f';
+/// With one byte; without descriptors the byte alone.
+Result<> send_descriptors(int socket, std::span<const int> descriptors) {
+  char byte = 0;
   iovec part = {&byte, 1};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof descriptors)> control{};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(4 * sizeof(int))> control{};
   msghdr message{};
   message.msg_iov = &part;
   message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
-  cmsghdr* const header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(sizeof descriptors);
-  std::memcpy(CMSG_DATA(header), descriptors.data(), sizeof descriptors);
+  if (!descriptors.empty()) {
+    message.msg_control = control.data();
+    message.msg_controllen = CMSG_SPACE(descriptors.size_bytes());
+    cmsghdr* const header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(descriptors.size_bytes());
+    std::memcpy(CMSG_DATA(header), descriptors.data(), descriptors.size_bytes());
+  }
   if (sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == 1) return {};
   return os_error("cannot ask the process of --preload for a worker", errno);
 }
@@ -126,26 +131,33 @@ void ForkTemplate::take_messages() {
 void ForkTemplate::on_message(std::string_view bytes) {
   using Kind = TemplateMessage::Kind;
   const auto message = parse_template_message(bytes);
-  const bool answers =
-      message && (message->kind == Kind::started || message->kind == Kind::not_started);
+  const bool answers = message && message->kind >= Kind::started;
   if (!message || answers != is_forking()) return break_line();
-  if (message->kind == Kind::started) return on_started(message->pid);
-  if (message->kind == Kind::not_started) {
-    return finish(Error{Errc::system, "cannot create a process for a worker: " + message->text});
+  if (!answers) return hooks_.told(*message);
+  if (message->kind == Kind::done) return on_done();
+  if (message->kind == Kind::started) {
+    take_worker(message->pid);
+  } else {
+    failure_ = Error{Errc::system, "cannot create a process for a worker: " + message->text};
   }
-  hooks_.told(*message);
+  request_next();
 }
 
-void ForkTemplate::on_started(pid_t pid) {
+void ForkTemplate::take_worker(pid_t pid) {
   Fd pidfd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
-  if (!pidfd) return finish(os_error("cannot open a process of a worker", errno));
   Fd second(fcntl(pidfd.get(), F_DUPFD_CLOEXEC, 0));
-  if (!second) return finish(os_error("cannot open a process of a worker", errno));
-  if (!is_own_child(pidfd)) return kill();
+  if (!second) failure_ = os_error("cannot open a process of a worker", errno);
+  if (failure_) return;
   forked_.children.push_back({pid, std::move(pidfd), std::move(second),
                               std::move(next_output_.read_out), std::move(next_output_.read_err),
                               std::move(next_output_.no_terminal)});
-  request_next();
+}
+
+void ForkTemplate::on_done() {
+  const bool are_own = std::ranges::all_of(
+      forked_.children, [](const Child& child) { return is_own_child(child.pidfd); });
+  if (!are_own) return break_line();
+  finish(std::move(failure_));
 }
 
 void ForkTemplate::on_ended(ExitStatus status) {
@@ -187,17 +199,20 @@ void ForkTemplate::fork(std::vector<Command> commands, std::function<void(Forked
   commands_ = std::move(commands);
   done_ = std::move(done);
   forked_ = {};
+  failure_.reset();
   stopping_ = false;
   request_next();
 }
 
 void ForkTemplate::request_next() {
-  if (!is_forking()) return;
-  if (!is_running()) return finish(Error{Errc::system, "the process of --preload has ended"});
   const size_t at = forked_.children.size();
-  if (at == commands_.size() || stopping_) return finish(std::nullopt);
-  const Result<> sent = send_request(commands_[at]);
-  if (!sent) finish(sent.error());
+  const bool is_last = at == commands_.size() || stopping_ || failure_;
+  const Result<> sent =
+      is_last ? send_descriptors(line_.native_handle(), {}) : send_request(commands_[at]);
+  if (sent) return;
+  if (!failure_) failure_ = sent.error();
+  if (!is_last) return request_next();
+  break_line();  // its end follows
 }
 
 Result<> ForkTemplate::send_request(const Command& command) {
@@ -207,9 +222,9 @@ Result<> ForkTemplate::send_request(const Command& command) {
   const Result<Fd> request = file_with(fork_request(command));
   if (!request) return request.error();
   next_output_ = std::move(*output);
-  const Result<> sent =
-      send_descriptors(line_.native_handle(),
-                       {request->get(), command.stdin_fd, next_output_.out, next_output_.err});
+  const std::array<int, 4> descriptors = {request->get(), command.stdin_fd, next_output_.out,
+                                          next_output_.err};
+  const Result<> sent = send_descriptors(line_.native_handle(), descriptors);
   next_output_.of_child = {};  // they are on their way
   return sent;
 }

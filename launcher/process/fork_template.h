@@ -68,7 +68,8 @@ class ForkTemplate {
   void break_line();
   void take_messages();
   void on_message(std::string_view bytes);
-  void on_started(pid_t pid);
+  void take_worker(pid_t pid);
+  void on_done();
   void on_ended(ExitStatus status);
   void request_next();
   Result<> send_request(const Command& command);
@@ -87,6 +88,7 @@ class ForkTemplate {
   std::function<void(Forked)> done_;
   Forked forked_;
   OutputEnds next_output_{};  // our ends, of the worker that was requested
+  std::optional<Error> failure_;
   bool stopping_ = false;
   boost::asio::steady_timer limit_;
 };

@@ -18,7 +18,8 @@ constexpr MessageForm kForms[] = {{"ready", Kind::ready, 1},
                                   {"refused", Kind::refused, 2},
                                   {"failed", Kind::failed, 3},
                                   {"started", Kind::started, 2},
-                                  {"not_started", Kind::not_started, 2}};
+                                  {"not_started", Kind::not_started, 2},
+                                  {"done", Kind::done, 1}};
 
 std::vector<std::string_view> fields_of(std::string_view bytes) {
   std::vector<std::string_view> fields;

@@ -10,13 +10,14 @@
 // The messages between the agent and the template of --preload (agent/worker/preload.py). Pure.
 //
 // To the template: one byte with four descriptors: a request, and the worker's stdin, stdout and
-// stderr. From it, fields that NUL separates:
+// stderr; after the last worker of a round one byte alone. From it, fields that NUL separates:
 //
 //   ready                            it has imported all modules
 //   refused CAUSE                    workers may not be forked from it
 //   failed EXCEPTION TRACEBACK       an import failed
-//   started PID                      the answer to a request; the worker is this process's child
+//   started PID                      the answer to a request
 //   not_started REASON               the other answer
+//   done                             the workers of a round are this process's children, and run
 
 namespace ddprun::launcher {
 
@@ -24,7 +25,7 @@ namespace ddprun::launcher {
 inline constexpr size_t kMaxTemplateMessage = 96UL * 1024;
 
 struct TemplateMessage {
-  enum class Kind { ready, refused, failed, started, not_started };
+  enum class Kind { ready, refused, failed, started, not_started, done };
 
   Kind kind;
   std::string text = {};       ///< cause, exception or reason

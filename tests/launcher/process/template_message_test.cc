@@ -15,6 +15,7 @@ using Kind = TemplateMessage::Kind;
 
 TEST_CASE("a message of the template has the fields of its kind") {
   CHECK(parse_template_message("ready")->kind == Kind::ready);
+  CHECK(parse_template_message("done")->kind == Kind::done);
   const auto refused = parse_template_message("refused\0two threads run"sv);
   REQUIRE(refused);
   CHECK(refused->kind == Kind::refused);
