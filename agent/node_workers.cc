@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <memory>
 #include <string_view>
 #include <tuple>
 #include <utility>

@@ -3,7 +3,7 @@
 # With --preload the modules are imported once on a node, and workers are forked from there, round after round.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-python=$(command -v python3) || skip "there is no python3"
+command -v python3 >/dev/null || skip "there is no python3"
 unset PYTHON_EXEC
 DDPRUN=$(realpath "$DDPRUN")
 cd "$work"

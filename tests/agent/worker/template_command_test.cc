@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/worker/template_command.h"
 
+#include <chrono>
+#include <cstddef>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/catch.h"
