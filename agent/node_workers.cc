@@ -148,21 +148,29 @@ std::vector<std::string> NodeWorkers::more_variables() {
 }
 
 void NodeWorkers::start_workers(Result<Workers> workers, const rendezvous::Endpoint& store) {
-  if (job_.cannot_run || !workers) {
-    return handle_event_(event::StartFailed{job_.cannot_run ? *job_.cannot_run : workers.error()});
-  }
-  if (const Result<> mpi = start_mpi(store); !mpi) {
-    return handle_event_(event::StartFailed{mpi.error()});
-  }
+  if (job_.cannot_run) return on_start_failed(*job_.cannot_run);
+  if (!workers) return on_start_failed(workers.error());
+  auto kept = std::make_shared<Workers>(std::move(*workers));
+  start_mpi(store, [this, kept](const Result<>& ready) {
+    ready ? launch_workers(std::move(*kept)) : on_start_failed(ready.error());
+  });
+}
+
+void NodeWorkers::on_start_failed(const Error& error) {
+  mpi_.reset();
+  handle_event_(event::StartFailed{error, group_->size()});
+}
+
+void NodeWorkers::launch_workers(Workers workers) {
   std::vector<launcher::Command> commands;
-  for (WorkerSetup::Worker& worker : *workers) {
+  for (WorkerSetup::Worker& worker : workers) {
     commands.push_back(take_command(worker, job_.tty, output_));
     if (mpi_) mpi_->connect(commands.back(), static_cast<int>(commands.size()) - 1);
   }
-  if (preload_.is_ready()) return fork_workers(std::move(*workers), std::move(commands));
+  if (preload_.is_ready()) return fork_workers(std::move(workers), std::move(commands));
   Result<std::vector<launcher::Child>> children = group_->start(std::move(commands));
-  on_started(std::move(*workers), children ? launcher::Forked{std::move(*children), std::nullopt}
-                                           : launcher::Forked{{}, children.error()});
+  on_started(std::move(workers), children ? launcher::Forked{std::move(*children), std::nullopt}
+                                          : launcher::Forked{{}, children.error()});
 }
 
 void NodeWorkers::fork_workers(Workers workers, std::vector<launcher::Command> commands) {
@@ -185,21 +193,20 @@ void NodeWorkers::on_started(Workers workers, launcher::Forked started) {
     add_output(static_cast<int>(i), std::move(workers[i]), std::move(started.children[i]));
   }
   if (round_end_.is_stopping()) return;
-  if (started.failure) {
-    mpi_.reset();
-    return handle_event_(event::StartFailed{*started.failure, group_->size()});
-  }
-  watch_progress();
-  round_end_.watch(!job_.devices.empty());
+  if (started.failure) return on_start_failed(*started.failure);
+}
+watch_progress();
+round_end_.watch(!job_.devices.empty());
 }
 
-Result<> NodeWorkers::start_mpi(const rendezvous::Endpoint& store) {
-  if (job_.mpi == Mpi::none) return {};
+void NodeWorkers::start_mpi(const rendezvous::Endpoint& store,
+                            std::function<void(Result<>)> ready) {
+  if (job_.mpi == Mpi::none) return ready({});
   mpi_.emplace(
-      executor_, layout_,
+      executor_, job_, layout_,
       MpiRound::Hooks{.failed = [this](const std::string& cause) { on_mpi_failed(cause); },
                       .overdue = [this](int local_rank) { group_->signal(local_rank, SIGKILL); }});
-  return mpi_->start(store);
+  mpi_->start(store, std::move(ready));
 }
 
 /// A failure of the node's first rank that runs, as no rank has failed.
@@ -323,6 +330,7 @@ void NodeWorkers::stop(int signal, bool to_whole_groups) {
   aborts_.cancel();
   setup_.cancel();
   preload_.cancel();
+  if (mpi_ && mpi_->is_starting()) mpi_.reset();
   const bool is_first = !round_end_.is_stopping();
   round_end_.stop(signal);
   if (is_first) events_.round_stopping(layout_.round, signal);

@@ -141,7 +141,9 @@ class NodeWorkers {
   void fork_workers(Workers workers, std::vector<launcher::Command> commands);
   void on_started(Workers workers, launcher::Forked started);
   void on_import_failed(rendezvous::Failure failure);
-  Result<> start_mpi(const rendezvous::Endpoint& store);
+  void start_mpi(const rendezvous::Endpoint& store, std::function<void(Result<>)> ready);
+  void launch_workers(Workers workers);
+  void on_start_failed(const Error& error);
   void on_mpi_failed(const std::string& cause);
   void add_output(int local_rank, WorkerSetup::Worker worker, launcher::Child child);
   std::vector<std::string> more_variables();

@@ -84,11 +84,12 @@ rendezvous::Layout guess_layout(const agent::JobSpec& job) {
 Unknown unknown_variables(const agent::JobSpec& job) {
   Unknown unknown;
   if (job.max_nodes > 1 && !job.node_rank) {
-    for (const char* name : {"RANK", "ROLE_RANK", "GROUP_RANK", "PMI_RANK"})
+    for (const char* name : {"RANK", "ROLE_RANK", "GROUP_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK"})
       unknown[name] = kUnknown;
   }
   if (job.min_nodes != job.max_nodes) {
-    for (const char* name : {"WORLD_SIZE", "ROLE_WORLD_SIZE", "GROUP_WORLD_SIZE", "PMI_SIZE"}) {
+    for (const char* name : {"WORLD_SIZE", "ROLE_WORLD_SIZE", "GROUP_WORLD_SIZE", "PMI_SIZE",
+                             "OMPI_COMM_WORLD_SIZE"}) {
       unknown[name] = kUnknown;
     }
   }

@@ -91,7 +91,9 @@ bool is_mpi_program(const std::vector<std::string>& libraries) {
 agent::Mpi mpi_of(const std::vector<std::string>& libraries) {
   const bool is_mpich = is_linked_with(
       libraries, {"libmpich", "libmpi.so.12", "libmpifort.so.12", "libmpicxx.so.12"});
-  return is_mpich ? agent::Mpi::pmi1 : agent::Mpi::none;
+  const bool is_open_mpi = is_linked_with(
+      libraries, {"libmpi.so.40", "libmpi_mpifh.so.40", "libmpi_cxx.so.40", "libpmix.so.2"});
+  return is_mpich ? agent::Mpi::pmi1 : is_open_mpi ? agent::Mpi::pmix : agent::Mpi::none;
 }
 
 /// With auto. A lone worker of an MPI job keeps its place there; of several each would have the
@@ -106,8 +108,8 @@ void choose_mpi(agent::JobSpec& job, const Host& host) {
   job.mpi = mpi_of(libraries);
   if (job.mpi != agent::Mpi::none || is_under_mpi(host)) return;
   job.warnings.push_back(job.program +
-                         " is linked with MPI, whose ranks ddprun does not connect: each worker "
-                         "may be rank 0 of 1; mpirun or srun starts them as one job");
+                         " is linked with an MPI that ddprun does not know: each worker may be "
+                         "rank 0 of 1; --mpi both connects them by PMIx and PMI-1");
 }
 
 }  // namespace
@@ -115,6 +117,7 @@ void choose_mpi(agent::JobSpec& job, const Host& host) {
 Result<> resolve_mpi(RawOptions& raw, const Host& host) {
   agent::JobSpec& job = raw.job;
   raw.mpi ? void(job.mpi = *raw.mpi) : choose_mpi(job, host);
+  job.is_crowded = job.local_size > std::ssize(host.cpus());
   if (job.mpi == agent::Mpi::none) return {};
   if (!job.preload.empty()) {
     return usage_error(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arbitrary bytes of two ranks as requests of PMI-1: each request gets one answer at most, answers
-// are whole lines, and both ranks leave a barrier together. The first byte selects how the bytes
+// are whole lines. The first byte selects how the bytes
 // are cut into pieces, which the ranks send in turn.
 #include <algorithm>
 #include <cstddef>
@@ -26,7 +26,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
   rendezvous::Layout layout;
   layout.local_size = layout.world_size = kRanks;
-  agent::Pmi1Server server(layout, {"name", {kRanks}});
+  agent::Pmi1Server server(layout, {"name", {kRanks}, {}});
   const auto lines = static_cast<std::size_t>(std::ranges::count(bytes, '\n'));
   std::size_t answers = 0, told = 0, barriers = 0;
   int rank = 0;
@@ -37,7 +37,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       ++barriers;
       require(puts->size() <= agent::Pmi1Server::kMostPuts, "what a node puts is bounded");
       server.end_barrier(*puts);
-      require(server.waiting().empty(), "a barrier ends for all");
     }
     for (const agent::Pmi1Server::Reply& reply : server.take_replies()) {
       ++answers;

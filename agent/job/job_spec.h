@@ -40,7 +40,15 @@ enum class StoreHost {
 enum class Mpi {
   none,  ///< not at all: each is rank 0 of 1, unless another launcher's variables are inherited
   pmi1,  ///< MPICH's way, also Intel MPI's
+  pmix,  ///< Open MPI's
+  both,
 };
+constexpr bool has_pmi1(Mpi mpi) {
+  return mpi == Mpi::pmi1 || mpi == Mpi::both;
+}
+constexpr bool has_pmix(Mpi mpi) {
+  return mpi == Mpi::pmix || mpi == Mpi::both;
+}
 
 /// Whether workers write to pseudo-terminals, if their output is only shown.
 enum class Tty {
@@ -111,6 +119,7 @@ struct JobSpec : rendezvous::RoundSpec, rendezvous::LeaseSpec {
   bool virtual_local_rank = false;  ///< each has LOCAL_RANK 0, and only its local rank's GPU
   StoreHost store = StoreHost::agent;
   Mpi mpi = Mpi::none;
+  bool is_crowded = false;       ///< this node has more workers than CPUs
   std::string role = "default";  ///< ROLE_NAME
 
   // The workers' bindings.

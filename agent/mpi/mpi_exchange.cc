@@ -2,6 +2,8 @@
 #include "agent/mpi/mpi_exchange.h"
 
 #include <algorithm>
+#include <iterator>
+#include <set>
 #include <sstream>
 
 namespace ddprun::agent {
@@ -21,7 +23,7 @@ Result<> MpiExchange::connect() {
 }
 
 std::string MpiExchange::key(std::string_view what) const {
-  return "ddprun/mpi/" + std::to_string(number_) + '/' + std::string(what);
+  return "ddprun/mpi/" + name_ + '/' + std::to_string(number_) + '/' + std::string(what);
 }
 
 std::string MpiExchange::uncalled_key(int node) {
@@ -33,11 +35,11 @@ Result<> MpiExchange::begin(std::string_view own) {
   if (const Result<> connected = connect(); !connected) return connected;
   ++number_;
   if (const Result<> given = client_->append(key("data"), own); !given) return given;
-  const std::string node = std::to_string(layout_.node_rank) + ' ';
+  const std::string node = std::to_string(own_node_) + ' ';
   if (const Result<> noted = client_->append(key("nodes"), node); !noted) return noted;
   const Result<std::int64_t> count = client_->add(key("count"), 1);
   if (!count) return count.error();
-  return *count == layout_.node_count ? client_->set(key("done"), "1") : Result<>();
+  return *count == std::ssize(nodes_) ? client_->set(key("done"), "1") : Result<>();
 }
 
 Result<std::optional<std::string>> MpiExchange::end(std::chrono::milliseconds limit) {
@@ -54,21 +56,17 @@ Result<std::optional<std::string>> MpiExchange::end(std::chrono::milliseconds li
 Result<std::vector<int>> MpiExchange::missing() {
   const Result<std::string> there = client_->get(key("nodes"), kStoreTime);
   if (!there) return there.error();
-  std::vector<bool> has_begun(static_cast<size_t>(layout_.node_count));
   std::istringstream numbers(*there);
-  for (int node = 0; numbers >> node;) {
-    if (node >= 0 && node < layout_.node_count) has_begun[static_cast<size_t>(node)] = true;
-  }
+  const std::set<int> begun{std::istream_iterator<int>(numbers), {}};
   std::vector<int> nodes;
-  for (int node = 0; node < layout_.node_count; ++node) {
-    if (!has_begun[static_cast<size_t>(node)]) nodes.push_back(node);
-  }
+  std::ranges::copy_if(nodes_, std::back_inserter(nodes),
+                       [&](int node) { return !begun.contains(node); });
   return nodes;
 }
 
 Result<> MpiExchange::publish_uncalled(const std::string& ranks) {
   if (const Result<> connected = connect(); !connected) return connected;
-  return client_->set(uncalled_key(layout_.node_rank), ranks);
+  return client_->set(uncalled_key(own_node_), ranks);
 }
 
 Result<std::string> MpiExchange::uncalled_of(const std::vector<int>& nodes) {

@@ -5,28 +5,32 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
-#include "rendezvous/layout.h"
 #include "rendezvous/net/endpoint.h"
 #include "store/client.h"
 
 namespace ddprun::agent {
 
-/// Exchanges data between the MpiServers of all nodes of a round, by the round's store. Every node
-/// makes the same calls in the same order. Blocks.
+/// Exchanges data between the MpiServers of some nodes of a round, by the round's store, again and
+/// again. Blocks.
 ///
 /// Thread: one call at a time.
 class MpiExchange {
  public:
-  MpiExchange(const rendezvous::Layout& layout, rendezvous::Endpoint store)
-      : layout_(layout), store_(std::move(store)) {}
+  /// All of these nodes, of which `own_node` is one, use the same name, and no others.
+  MpiExchange(rendezvous::Endpoint store, int own_node, std::string name, std::vector<int> nodes)
+      : store_(std::move(store)),
+        own_node_(own_node),
+        name_(std::move(name)),
+        nodes_(std::move(nodes)) {}
 
-  /// Gives `own` to all nodes. Errors: as store::Client.
+  /// Gives `own` to these nodes. Errors: as store::Client.
   Result<> begin(std::string_view own);
 
-  /// Waits for `limit` until all nodes have begun: what they gave, one after the other, in any
+  /// Waits for `limit` until all of them have begun: what they gave, one after the other, in any
   /// order. nullopt: not yet, call again.
   Result<std::optional<std::string>> end(std::chrono::milliseconds limit);
 
@@ -44,8 +48,10 @@ class MpiExchange {
   std::string key(std::string_view what) const;
   static std::string uncalled_key(int node);
 
-  const rendezvous::Layout layout_;
   const rendezvous::Endpoint store_;
+  const int own_node_;
+  const std::string name_;
+  const std::vector<int> nodes_;
   std::optional<store::Client> client_;
   int number_ = 0;  // of the latest exchange
 };

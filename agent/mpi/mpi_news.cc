@@ -4,10 +4,12 @@
 #include <charconv>
 #include <system_error>
 
+#include "base/text.h"
+
 namespace ddprun::agent {
 namespace {
 
-constexpr std::string_view kKinds = "ifakwx";
+constexpr std::string_view kKinds = "ifavrkwx";
 
 std::optional<int> take_number(std::string_view& rest) {
   int number = 0;
@@ -18,6 +20,13 @@ std::optional<int> take_number(std::string_view& rest) {
 }
 
 }  // namespace
+
+MpiNews spawn_refused(int local_rank, const rendezvous::Layout& layout) {
+  return {.local_rank = local_rank,
+          .text = ranks_text({layout.first_rank + local_rank}) +
+                  " called MPI_Comm_spawn, which ddprun does not serve: start all ranks with "
+                  "--nproc_per_node"};
+}
 
 std::string line_of(const MpiNews& news) {
   std::string line(1, static_cast<char>(news.kind));

@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "rendezvous/layout.h"
+
 namespace ddprun::agent {
 
 /// A message of a round's MpiServer to its agent. Pure.
@@ -13,6 +15,8 @@ struct MpiNews {
     called_init = 'i',  ///< the rank is in MPI_Init, or has been
     finalized = 'f',    ///< the rank has called MPI_Finalize
     aborted = 'a',      ///< the rank has called MPI_Abort with `code`
+    variable = 'v',     ///< `text` belongs into the environment of every rank
+    ready = 'r',        ///< the ranks may be started
     known = 'k',        ///< all that the ended rank has sent is read: the answer to "ended"
     warning = 'w',      ///< `text` is for the user
     failed = 'x',       ///< the round cannot go on, because of `text`
@@ -23,6 +27,9 @@ struct MpiNews {
   int code = 0;
   std::string text = {};  ///< one printable line
 };
+
+/// The warning about a rank that called MPI_Comm_spawn.
+MpiNews spawn_refused(int local_rank, const rendezvous::Layout& layout);
 
 /// One line, with its newline.
 std::string line_of(const MpiNews& news);

@@ -2,24 +2,29 @@
 #include "agent/mpi/mpi_nodes.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cstddef>
+#include <cstdint>
 #include <sstream>
 
 namespace ddprun::agent {
 
-std::string row_of(const rendezvous::Layout& layout, const std::string& token) {
+std::string row_of(const rendezvous::Layout& layout, const std::string& host,
+                   const std::string& token) {
   return std::to_string(layout.node_rank) + ' ' + std::to_string(layout.first_rank) + ' ' +
-         std::to_string(layout.local_size) + ' ' + token + '\n';
+         std::to_string(layout.local_size) + ' ' + host + ' ' + token + '\n';
 }
 
 Result<MpiNodes> parse_rows(std::string_view rows, const rendezvous::Layout& layout) {
   struct Row {
     int node_rank = 0, first_rank = 0, local_size = 0;
-    std::string token;
+    std::string host, token;
   };
   std::istringstream text{std::string(rows)};
   std::vector<Row> all;
-  for (Row row; text >> row.node_rank >> row.first_rank >> row.local_size >> row.token;) {
+  for (Row row;
+       text >> row.node_rank >> row.first_rank >> row.local_size >> row.host >> row.token;) {
     all.push_back(row);
   }
   std::ranges::sort(all, {}, &Row::node_rank);
@@ -32,6 +37,8 @@ Result<MpiNodes> parse_rows(std::string_view rows, const rendezvous::Layout& lay
       nodes.name = "ddprun_" + row.token + '_' + std::to_string(layout.round);
     }
     nodes.local_sizes.push_back(row.local_size);
+    const bool is_only = std::ranges::count(all, row.host, &Row::host) == 1;
+    nodes.hosts.push_back(row.host + (is_only ? "" : "_" + std::to_string(row.node_rank)));
     next += row.local_size;
   }
   const bool is_whole = next == layout.world_size && std::ssize(all) == layout.node_count &&
@@ -50,6 +57,16 @@ std::string pmi1_mapping(const MpiNodes& nodes) {
             std::to_string(sizes[first]) + ')';
   }
   return text + ')';
+}
+
+/// They are named by a hash (FNV-1a) of the round's name.
+std::vector<std::string> mpich_files(const MpiNodes& nodes, int node_rank) {
+  std::uint32_t hash = 2'166'136'261;
+  for (const char c : nodes.name) hash = (hash ^ static_cast<unsigned char>(c)) * 16'777'619;
+  std::array<char, 8> digits{};
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), hash, 16).ptr;
+  const std::string rest = std::string(digits.data(), end) + '_' + std::to_string(node_rank);
+  return {"mpich_shm_" + rest, "mpich_vci_" + rest};
 }
 
 }  // namespace ddprun::agent

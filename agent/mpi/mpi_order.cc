@@ -7,15 +7,17 @@ namespace ddprun::agent {
 namespace {
 
 constexpr const char* kServerFlag = "--mpi_server";
-constexpr size_t kNumbers = 7;  // between the store's host and the sockets
+constexpr size_t kWords = 3;    // before the numbers
+constexpr size_t kNumbers = 8;  // before the sockets
 
 }  // namespace
 
 std::vector<std::string> arguments_of(const MpiOrder& order) {
   const rendezvous::Layout& layout = order.layout;
-  std::vector<std::string> words = {kServerFlag, order.store.host};
-  for (const int number : {int{order.store.port}, layout.round, layout.node_rank, layout.node_count,
-                           layout.first_rank, layout.local_size, layout.world_size}) {
+  std::vector<std::string> words = {kServerFlag, order.store.host, order.program};
+  for (const int number :
+       {static_cast<int>(order.mpi), int{order.store.port}, layout.round, layout.node_rank,
+        layout.node_count, layout.first_rank, layout.local_size, layout.world_size}) {
     words.push_back(std::to_string(number));
   }
   for (const int socket : order.sockets) words.push_back(std::to_string(socket));
@@ -23,24 +25,26 @@ std::vector<std::string> arguments_of(const MpiOrder& order) {
 }
 
 bool is_mpi_server(std::span<const std::string> arguments) {
-  return arguments.size() > kNumbers + 2 && arguments.front() == kServerFlag;
+  return arguments.size() > kWords + kNumbers && arguments.front() == kServerFlag;
 }
 
 std::optional<MpiOrder> order_of(std::span<const std::string> arguments) {
   std::vector<int> numbers;
-  for (const std::string& word : arguments.subspan(2)) {
+  for (const std::string& word : arguments.subspan(kWords)) {
     const auto [end, error] =
         std::from_chars(word.data(), word.data() + word.size(), numbers.emplace_back());
     if (error != std::errc() || end != word.data() + word.size()) return std::nullopt;
   }
   MpiOrder order;
-  order.store = {arguments[1], static_cast<std::uint16_t>(numbers[0])};
-  order.layout.round = numbers[1];
-  order.layout.node_rank = numbers[2];
-  order.layout.node_count = numbers[3];
-  order.layout.first_rank = numbers[4];
-  order.layout.local_size = numbers[5];
-  order.layout.world_size = numbers[6];
+  order.program = arguments[2];
+  order.mpi = static_cast<Mpi>(numbers[0]);
+  order.store = {arguments[1], static_cast<std::uint16_t>(numbers[1])};
+  order.layout.round = numbers[2];
+  order.layout.node_rank = numbers[3];
+  order.layout.node_count = numbers[4];
+  order.layout.first_rank = numbers[5];
+  order.layout.local_size = numbers[6];
+  order.layout.world_size = numbers[7];
   order.sockets.assign(numbers.begin() + kNumbers, numbers.end());
   if (std::ssize(order.sockets) != order.layout.local_size) return std::nullopt;
   return order;

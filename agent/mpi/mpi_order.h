@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/job/job_spec.h"
 #include "rendezvous/layout.h"
 #include "rendezvous/net/endpoint.h"
 
@@ -13,6 +14,8 @@ namespace ddprun::agent {
 
 /// The settings of an MpiServer. Pure.
 struct MpiOrder {
+  Mpi mpi = Mpi::none;
+  std::string program;  ///< of the workers
   rendezvous::Layout layout;
   rendezvous::Endpoint store;  ///< the round's
   std::vector<int> sockets;    ///< its end of each rank's PMI_FD, by local rank

@@ -14,6 +14,7 @@
 #include <boost/asio/write.hpp>
 
 #include "agent/mpi/mpi_order.h"
+#include "agent/worker/worker_env.h"
 #include "base/log.h"
 #include "launcher/process/process_use.h"
 
@@ -36,9 +37,10 @@ Result<std::pair<Fd, Fd>> socket_pair() {
 
 }  // namespace
 
-MpiRound::MpiRound(const boost::asio::any_io_executor& executor, const rendezvous::Layout& layout,
-                   Hooks hooks)
-    : layout_(layout),
+MpiRound::MpiRound(const boost::asio::any_io_executor& executor, const JobSpec& job,
+                   const rendezvous::Layout& layout, Hooks hooks)
+    : job_(job),
+      layout_(layout),
       hooks_(std::move(hooks)),
       control_(executor),
       overdue_(executor),
@@ -54,19 +56,30 @@ Result<> MpiRound::make_sockets() {
   return {};
 }
 
-Result<> MpiRound::start(const rendezvous::Endpoint& store) {
+/// PMI-1 needs only the sockets.
+void MpiRound::start(const rendezvous::Endpoint& store, std::function<void(Result<>)> ready) {
+  ready_ = std::move(ready);
+  const Result<> started = start_server(store);
+  if (!started || !has_pmix(job_.mpi)) be_ready(started);
+}
+
+void MpiRound::be_ready(Result<> result) {
+  if (const auto ready = std::exchange(ready_, nullptr)) ready(std::move(result));
+}
+
+Result<> MpiRound::start_server(const rendezvous::Endpoint& store) {
   if (Result<> made = make_sockets(); !made) return made;
   Result<std::pair<Fd, Fd>> control = socket_pair();
   if (!control) return control.error();
   const Fd nothing(open("/dev/null", O_WRONLY | O_CLOEXEC));
-  MpiOrder order{layout_, store, {}};
+  MpiOrder order{job_.mpi, job_.program, layout_, store, {}};
   for (const Fd& end : server_ends_) order.sockets.push_back(end.get());
   launcher::Command command;
   command.program = "/proc/self/exe";  // also if the file was replaced meanwhile
   command.arguments = arguments_of(order);
   command.arguments.insert(command.arguments.begin(), launcher::kMpiServer);
   for (char** variable = environ; *variable != nullptr; ++variable) {
-    command.environment.emplace_back(*variable);
+    if (!is_of_mpi_job(*variable)) command.environment.emplace_back(*variable);
   }
   command.stdin_fd = command.stdout_fd = control->second.get();
   command.stderr_fd = nothing.get();
@@ -81,9 +94,17 @@ Result<> MpiRound::start(const rendezvous::Endpoint& store) {
 }
 
 void MpiRound::connect(launcher::Command& command, int local_rank) const {
+  const auto add = [&command](const char* name, const std::string& value) {
+    command.environment.push_back(std::string(name) + "=" + value);
+  };
+  if (has_pmix(job_.mpi)) {
+    command.environment.insert(command.environment.end(), variables_.begin(), variables_.end());
+    add("PMIX_RANK", std::to_string(layout_.first_rank + local_rank));
+  }
+  if (!has_pmi1(job_.mpi)) return;
   const int end = worker_ends_[static_cast<size_t>(local_rank)].get();
   command.inherited.push_back(end);
-  command.environment.push_back("PMI_FD=" + std::to_string(end));
+  add("PMI_FD", std::to_string(end));
 }
 
 void MpiRound::read() {
@@ -112,12 +133,17 @@ void MpiRound::on_line(const std::string& line) {
       return;
     case MpiNews::Kind::aborted:
       return on_aborted(news->local_rank, news->code);
+    case MpiNews::Kind::variable:
+      variables_.push_back(news->text);
+      return;
+    case MpiNews::Kind::ready:
+      return be_ready({});
     case MpiNews::Kind::known:
       return on_known(news->local_rank);
     case MpiNews::Kind::warning:
       return log::warning(news->text);
     case MpiNews::Kind::failed:
-      return hooks_.failed(news->text);
+      return is_starting() ? be_ready(Error{Errc::system, news->text}) : hooks_.failed(news->text);
   }
 }
 
@@ -160,8 +186,9 @@ void MpiRound::on_server_ended() {
   const auto failure = batch_->exec_failure(0);
   give_up();
   if (is_finishing_) return;
-  hooks_.failed("ddprun's process for MPI on this node ended" +
-                (failure ? ": " + failure->message : std::string(" or was killed")));
+  std::string cause = "ddprun's process for MPI on this node ended" +
+                      (failure ? ": " + failure->message : std::string(" or was killed"));
+  is_starting() ? be_ready(Error{Errc::system, std::move(cause)}) : hooks_.failed(cause);
 }
 
 std::string MpiRound::place_of(int local_rank) const {

@@ -11,6 +11,7 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include "agent/job/job_spec.h"
 #include "agent/mpi/mpi_failure.h"
 #include "agent/mpi/mpi_news.h"
 #include "base/error.h"
@@ -32,11 +33,16 @@ class MpiRound {
     std::function<void(int local_rank)> overdue;           ///< it runs on long after its MPI_Abort
   };
 
-  MpiRound(const boost::asio::any_io_executor& executor, const rendezvous::Layout& layout,
-           Hooks hooks);
+  /// `job` must outlive it.
+  MpiRound(const boost::asio::any_io_executor& executor, const JobSpec& job,
+           const rendezvous::Layout& layout, Hooks hooks);
 
-  /// Starts the server, which finds those of other nodes by the round's `store`. Errors: system.
-  Result<> start(const rendezvous::Endpoint& store);
+  /// Starts the server, which finds those of other nodes by the round's `store`, and calls `ready`,
+  /// once, when the workers may be started. Errors: system.
+  void start(const rendezvous::Endpoint& store, std::function<void(Result<>)> ready);
+
+  /// Whether `ready` is still to be called.
+  bool is_starting() const { return ready_ != nullptr; }
 
   /// Connects a worker that is to be started to the server.
   void connect(launcher::Command& command, int local_rank) const;
@@ -65,14 +71,19 @@ class MpiRound {
   };
 
   Result<> make_sockets();
+  Result<> start_server(const rendezvous::Endpoint& store);
+  void be_ready(Result<> result);
   void read();
   void on_line(const std::string& line);
   void on_aborted(int local_rank, int code);
   void on_known(int local_rank);
   void on_server_ended();
 
+  const JobSpec& job_;
   const rendezvous::Layout layout_;
   const Hooks hooks_;
+  std::function<void(Result<>)> ready_;
+  std::vector<std::string> variables_;  // of each worker
   std::vector<Fd> worker_ends_;
   std::vector<Fd> server_ends_;
   std::optional<launcher::SpawnBatch> batch_;

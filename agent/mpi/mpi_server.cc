@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/mpi/mpi_server.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
+#include <functional>
+#include <map>
 #include <memory>
+#include <numeric>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <sys/prctl.h>
 #include <sys/random.h>
@@ -26,8 +32,13 @@
 #include "agent/mpi/mpi_exchange.h"
 #include "agent/mpi/mpi_order.h"
 #include "agent/mpi/pmi1_server.h"
+#include "agent/mpi/pmix_server.h"
 #include "base/async_jobs.h"
+#include "base/fd.h"
+#include "base/host_name.h"
 #include "base/text.h"
+#include "launcher/guardian/abandoned_dirs.h"
+#include "launcher/guardian/guardian.h"
 #include "launcher/process/process_use.h"
 
 namespace ddprun::agent {
@@ -38,7 +49,33 @@ using boost::system::error_code;
 
 /// From one look for ranks that others wait for to the next.
 constexpr std::chrono::seconds kLook{5};
+constexpr unsigned kTimeToEnd = 5;  // seconds
 constexpr std::size_t kMostControl = 1 << 16;
+constexpr const char* kMemory = "/dev/shm";
+constexpr const char* kFolder = "ddprun_mpi-";
+
+/// A folder for files of libpmix, which only this user may enter.
+class Folder {
+ public:
+  Folder() {
+    launcher::remove_abandoned_dirs(kMemory, kFolder);
+    for (const char* place : {kMemory, "/tmp"}) {
+      path_ = std::string(place) + "/" + kFolder + "XXXXXX";
+      if (mkdtemp(path_.data()) != nullptr) break;
+      path_.clear();
+    }
+    if (!path_.empty()) lock_ = launcher::lock_directory(path_);
+  }
+  ~Folder() {
+    if (!path_.empty()) launcher::remove_directory(path_);
+  }
+  const std::string& path() const { return path_; }
+  bool is_in_memory() const { return path_.starts_with(kMemory); }
+
+ private:
+  std::string path_;
+  Fd lock_;
+};
 
 std::string random_token() {
   std::uint64_t bits = 0;
@@ -72,31 +109,75 @@ Attempt attempt_exchange(MpiExchange& exchange, const std::optional<std::string>
 class Server {
  public:
   explicit Server(const MpiOrder& order)
-      : layout_(order.layout),
+      : order_(order),
+        layout_(order.layout),
         control_(io_, STDIN_FILENO),
         jobs_(io_.get_executor()),
         look_(io_),
-        exchange_(std::make_shared<MpiExchange>(order.layout, order.store)) {
+        called_(static_cast<size_t>(order.layout.local_size)),
+        uncalled_of_nodes_(std::make_shared<MpiExchange>(exchange_among("uncalled", {}))) {
     for (const int socket : order.sockets) sockets_.emplace_back(io_, socket);
   }
 
-  int run() {
+  void run() {
     read_control();
-    exchange(row_of(layout_, random_token()), [this](const std::string& rows) { begin(rows); });
+    std::vector<int> all(static_cast<size_t>(layout_.node_count));
+    std::iota(all.begin(), all.end(), 0);
+    all_nodes_ = all;
+    exchange("nodes", all, row_of(layout_, host_name(), random_token()),
+             [this](const std::string& rows) { begin(rows); });
     look_for_uncalled();
     io_.run();
-    return 0;
+    for (const std::string& file : left_files_) unlink(file.c_str());
+    alarm(kTimeToEnd);  // libpmix may hang
   }
 
  private:
   using Exchanged = std::function<void(const std::string&)>;
 
+  /// With nodes of the round: each has one of the same name.
+  struct Exchange {
+    std::shared_ptr<MpiExchange> with;
+    std::optional<std::string> own;  ///< to be given
+    Exchanged exchanged = {};
+  };
+
   /// The ranks' requests wait in their sockets until all nodes are known.
   void begin(const std::string& rows) {
     const Result<MpiNodes> nodes = parse_rows(rows, layout_);
     if (!nodes) return fail(nodes.error().message);
+    if (has_pmix(order_.mpi)) {
+      if (const Result<> begun = begin_pmix(*nodes); !begun) return fail(begun.error().message);
+    }
+    for (const std::string& file : mpich_files(*nodes, layout_.node_rank)) {
+      left_files_.push_back(std::string(kMemory) + '/' + file);
+    }
     pmi1_.emplace(layout_, *nodes);
     for (size_t i = 0; i < sockets_.size(); ++i) watch(i);
+    tell({.kind = MpiNews::Kind::ready});
+  }
+
+  Result<> begin_pmix(const MpiNodes& nodes) {
+    auto server = PmixServer::start(
+        io_.get_executor(), layout_, nodes, folder_.emplace().path(), order_.program,
+        {.news = [this](const MpiNews& news) { tell(news); },
+         .exchange =
+             [this](const std::string& name, const std::vector<int>& among, std::string own,
+                    PmixServer::Exchanged exchanged) {
+               exchange("pmix/" + name, among, std::move(own), std::move(exchanged));
+             }});
+    if (!server) return server.error();
+    pmix_ = std::move(*server);
+    for (const std::string& variable : pmix_->variables()) {
+      tell({.kind = MpiNews::Kind::variable, .text = variable});
+    }
+    // Of Open MPI 5, and of 4, where nodes that share a host would take each other's.
+    for (const char* name :
+         {"OMPI_MCA_btl_sm_backing_directory", "OMPI_MCA_btl_vader_backing_directory"}) {
+      if (!folder_->is_in_memory() || std::getenv(name) != nullptr) continue;
+      tell({.kind = MpiNews::Kind::variable, .text = name + ("=" + folder_->path())});
+    }
+    return {};
   }
 
   void watch(size_t rank) {
@@ -126,7 +207,7 @@ class Server {
   /// A rank that does not read its answers is not waited for: each has asked for its one.
   void answer() {
     if (auto puts = pmi1_->take_barrier()) {
-      exchange(std::move(*puts), [this](const std::string& all) {
+      exchange("pmi1", all_nodes_, std::move(*puts), [this](const std::string& all) {
         pmi1_->end_barrier(all);
         answer();
       });
@@ -141,35 +222,39 @@ class Server {
     for (const MpiNews& news : pmi1_->take_news()) tell(news);
   }
 
-  /// Calls `exchanged` with what all nodes have given, in a later turn if there are several.
-  void exchange(std::string own, Exchanged exchanged) {
-    if (layout_.node_count == 1) return exchanged(own);
-    exchanged_ = std::move(exchanged);
-    own_ = std::move(own);
-    if (!is_busy_) continue_exchange();
+  MpiExchange exchange_among(const std::string& name, const std::vector<int>& nodes) const {
+    return {order_.store, layout_.node_rank, name, nodes};
   }
 
-  void continue_exchange() {
-    is_busy_ = true;
-    jobs_.run(
-        [exchange = exchange_, own = std::exchange(own_, std::nullopt)] {
-          return attempt_exchange(*exchange, own);
-        },
-        [this](const Attempt& attempt) { on_attempt(attempt); });
+  /// Calls `exchanged` with what all these nodes have given, in a later turn if there are several.
+  void exchange(const std::string& name, const std::vector<int>& nodes, std::string own,
+                Exchanged exchanged) {
+    if (nodes.size() == 1) return exchanged(own);
+    Exchange& one = exchanges_[name];
+    if (!one.with) one.with = std::make_shared<MpiExchange>(exchange_among(name, nodes));
+    one.own = std::move(own);
+    one.exchanged = std::move(exchanged);
+    attempt(one);
   }
 
-  void on_attempt(const Attempt& attempt) {
-    is_busy_ = false;
-    if (!attempt.data)
-      return fail("the nodes' MPI ranks lost each other: " + attempt.data.error().message);
-    if (*attempt.data) return std::exchange(exchanged_, nullptr)(**attempt.data);
-    if (!pmi1_) {
-      warn("MPI_Init waits for " + std::string(attempt.missing.size() == 1 ? "node " : "nodes ") +
-           compress_ranks(attempt.missing) + " to serve MPI: do all nodes have the same --mpi?");
-    } else if (!attempt.uncalled.empty()) {
-      warn_of_uncalled(all_ranks(), attempt.uncalled);
+  void attempt(Exchange& one) {
+    jobs_.run([with = one.with,
+               own = std::exchange(one.own, std::nullopt)] { return attempt_exchange(*with, own); },
+              [this, &one](const Attempt& attempt) { on_attempt(one, attempt); });
+  }
+
+  void on_attempt(Exchange& one, const Attempt& attempted) {
+    if (!attempted.data) {
+      return fail("the nodes' MPI ranks lost each other: " + attempted.data.error().message);
     }
-    continue_exchange();
+    if (*attempted.data) return std::exchange(one.exchanged, nullptr)(**attempted.data);
+    if (!pmi1_) {
+      warn("MPI waits for " + std::string(attempted.missing.size() == 1 ? "node " : "nodes ") +
+           compress_ranks(attempted.missing) + ": do all nodes have the same --mpi?");
+    } else if (!attempted.uncalled.empty()) {
+      warn_of_uncalled(attempted.uncalled);
+    }
+    attempt(one);
   }
 
   /// Ranks of this node that others wait for.
@@ -177,31 +262,25 @@ class Server {
     look_.expires_after(kLook);
     look_.async_wait([this](error_code cancelled) {
       if (cancelled) return;
-      if (pmi1_) on_look();
+      on_look();
       look_for_uncalled();
     });
   }
 
+  /// Other nodes may wait for them, too.
   void on_look() {
-    const std::string uncalled = compress_ranks(global(pmi1_->uncalled()));
-    if (std::exchange(uncalled_, uncalled) != uncalled) {
-      published_ = false;
-    } else if (const auto waiting = pmi1_->waiting(); !uncalled.empty() && !waiting.empty()) {
-      warn_of_uncalled(global(waiting), uncalled);
+    const std::string uncalled = compress_ranks(ranks_that(false));
+    if (std::exchange(uncalled_, uncalled) == uncalled) {
+      if (!uncalled.empty() && !ranks_that(true).empty()) warn_of_uncalled(uncalled);
+    } else if (layout_.node_count > 1) {
+      jobs_.run([with = uncalled_of_nodes_, uncalled] {
+        (void)with->publish_uncalled(uncalled);  // if the store is lost, an exchange says so
+      });
     }
-    if (layout_.node_count > 1 && !published_ && !is_busy_) publish(uncalled);
   }
 
-  void publish(const std::string& uncalled) {
-    is_busy_ = published_ = true;
-    jobs_.run([exchange = exchange_, uncalled] { return exchange->publish_uncalled(uncalled); },
-              [this](const Result<>& /*lost: the next exchange says so*/) {
-                is_busy_ = false;
-                if (own_) continue_exchange();
-              });
-  }
-
-  void warn_of_uncalled(const std::vector<int>& waiting, const std::string& uncalled) {
+  void warn_of_uncalled(const std::string& uncalled) {
+    const std::vector<int> waiting = ranks_that(true);
     const bool is_one = uncalled.find_first_of("-, ") == uncalled.npos;
     warn(ranks_text(waiting) + (waiting.size() == 1 ? " waits" : " wait") + " in MPI_Init: " +
          (is_one ? "rank " : "ranks ") + uncalled + (is_one ? " has" : " have") + " not called it");
@@ -235,38 +314,39 @@ class Server {
 
   /// The agent reads, or has closed the socket, which ends this process.
   void tell(const MpiNews& news) {
+    if (news.kind == MpiNews::Kind::called_init)
+      called_[static_cast<size_t>(news.local_rank)] = true;
     error_code gone;
     boost::asio::write(control_, boost::asio::buffer(line_of(news)), gone);
   }
 
-  std::vector<int> global(std::vector<int> local_ranks) const {
-    for (int& rank : local_ranks) rank += layout_.first_rank;
-    return local_ranks;
+  /// Global ranks of this node that have called MPI_Init, or have not.
+  std::vector<int> ranks_that(bool called) const {
+    std::vector<int> ranks;
+    for (int i = 0; i < layout_.local_size; ++i) {
+      if (called_[static_cast<size_t>(i)] == called) ranks.push_back(layout_.first_rank + i);
+    }
+    return ranks;
   }
 
-  std::vector<int> all_ranks() const {
-    std::vector<int> all;
-    for (int i = 0; i < layout_.local_size; ++i) all.push_back(layout_.first_rank + i);
-    return all;
-  }
-
+  const MpiOrder order_;
   const rendezvous::Layout layout_;
+  std::optional<Folder> folder_;
+  std::vector<std::string> left_files_;  // by ranks that are killed
   boost::asio::io_context io_{1};
   stream_descriptor control_;
   std::string lines_;  // read of it
   std::vector<stream_descriptor> sockets_;
   AsyncJobs jobs_;
   boost::asio::steady_timer look_;
-  std::optional<Pmi1Server> pmi1_;
-  std::string uncalled_;   // at the last look
-  bool published_ = true;  // uncalled_, to the other nodes
-  std::string warning_;    // the last one
-
-  // One call at a time, on a thread.
-  std::shared_ptr<MpiExchange> exchange_;
-  bool is_busy_ = false;
-  std::optional<std::string> own_;  // to be given
-  Exchanged exchanged_;
+  std::vector<int> all_nodes_;
+  std::optional<Pmi1Server> pmi1_;    // nullopt: not all nodes are known
+  std::unique_ptr<PmixServer> pmix_;  // nullptr: it is not asked for
+  std::map<std::string, Exchange> exchanges_;
+  std::vector<bool> called_;  // MPI_Init, by local rank
+  std::string uncalled_;      // at the last look
+  std::string warning_;       // the last one
+  std::shared_ptr<MpiExchange> uncalled_of_nodes_;
 };
 
 }  // namespace
@@ -276,8 +356,8 @@ int run_mpi_server(std::span<const std::string> arguments) {
   for (const int signal : {SIGTERM, SIGINT, SIGPIPE}) std::signal(signal, SIG_IGN);
   const std::optional<MpiOrder> order = order_of(arguments);
   if (!order) return 2;
-  const int code = Server(*order).run();
-  _exit(code);  // a thread may wait for another node
+  Server(*order).run();
+  _exit(0);  // a thread may wait for another node
 }
 
 }  // namespace ddprun::agent

@@ -125,10 +125,7 @@ void Pmi1Server::get(int local_rank, std::string_view line) {
 }
 
 void Pmi1Server::refuse_spawn(int local_rank) {
-  news_.push_back({.local_rank = local_rank,
-                   .text = rank_name(local_rank) +
-                           " called MPI_Comm_spawn, which ddprun does not serve: start all ranks "
-                           "with --nproc_per_node"});
+  news_.push_back(spawn_refused(local_rank, layout_));
   reply(local_rank, "cmd=spawn_result rc=-1 msg=not_served");
 }
 
@@ -136,7 +133,7 @@ void Pmi1Server::refuse(int local_rank, const std::string& what) {
   ranks_[static_cast<size_t>(local_rank)].broken = true;
   news_.push_back({.kind = MpiNews::Kind::failed,
                    .local_rank = local_rank,
-                   .text = rank_name(local_rank) +
+                   .text = ranks_text({layout_.first_rank + local_rank}) +
                            " sent a request of PMI-1 that ddprun does not "
                            "know: " +
                            what});
@@ -144,10 +141,6 @@ void Pmi1Server::refuse(int local_rank, const std::string& what) {
 
 void Pmi1Server::reply(int local_rank, std::string line) {
   replies_.push_back({local_rank, std::move(line) + '\n'});
-}
-
-std::string Pmi1Server::rank_name(int local_rank) const {
-  return ranks_text({layout_.first_rank + local_rank});
 }
 
 std::vector<Pmi1Server::Reply> Pmi1Server::take_replies() {
@@ -176,22 +169,6 @@ void Pmi1Server::end_barrier(std::string_view puts) {
     ranks_[static_cast<size_t>(local_rank)].in_barrier = false;
     reply(local_rank, "cmd=barrier_out rc=0");
   }
-}
-
-std::vector<int> Pmi1Server::waiting() const {
-  std::vector<int> found;
-  for (size_t i = 0; i < ranks_.size(); ++i) {
-    if (ranks_[i].in_barrier) found.push_back(static_cast<int>(i));
-  }
-  return found;
-}
-
-std::vector<int> Pmi1Server::uncalled() const {
-  std::vector<int> found;
-  for (size_t i = 0; i < ranks_.size(); ++i) {
-    if (!ranks_[i].called_init) found.push_back(static_cast<int>(i));
-  }
-  return found;
 }
 
 }  // namespace ddprun::agent

@@ -48,10 +48,6 @@ class Pmi1Server {
   /// All nodes are in the barrier: `puts` are the keys of all of them, one after the other.
   void end_barrier(std::string_view puts);
 
-  /// Local ranks that wait in a barrier, and those that have not called MPI_Init.
-  std::vector<int> waiting() const;
-  std::vector<int> uncalled() const;
-
  private:
   struct Rank {
     std::string line;  // not complete yet
@@ -68,7 +64,6 @@ class Pmi1Server {
   void refuse_spawn(int local_rank);
   void refuse(int local_rank, const std::string& what);
   void reply(int local_rank, std::string line);
-  std::string rank_name(int local_rank) const;
 
   const rendezvous::Layout layout_;
   const std::string name_;

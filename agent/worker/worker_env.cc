@@ -41,17 +41,12 @@ constexpr std::array<std::string_view, 19> kAlwaysDecided = {
 constexpr std::string_view kVisibleDevices = "CUDA_VISIBLE_DEVICES";
 
 /// Variables of another launcher's MPI job: ranks that are connected here must not find them.
-constexpr std::array<std::string_view, 9> kOtherMpi = {
+constexpr std::array<std::string_view, 9> kOfMpiJob = {
     "PMI_",           "PMIX_",  "MPI_LOCALRANKID",  "MPI_LOCALNRANKS",
     "HYDI_",          "HYDRA_", "OMPI_COMM_WORLD_", "OMPI_MCA_ess",
     "OMPI_MCA_orte_",
 };
 constexpr std::string_view kPmixParameter = "PMIX_MCA_";  // the user's
-
-bool is_of_other_mpi(std::string_view name) {
-  return !name.starts_with(kPmixParameter) &&
-         std::ranges::any_of(kOtherMpi, [name](auto prefix) { return name.starts_with(prefix); });
-}
 
 /// Whether each worker has a list of GPUs of its own.
 bool divides_devices(const JobSpec& job) {
@@ -99,6 +94,11 @@ const char* find_variable(const std::vector<std::string>& environment, std::stri
   return nullptr;
 }
 
+bool is_of_mpi_job(std::string_view variable) {
+  return !variable.starts_with(kPmixParameter) &&
+         std::ranges::any_of(kOfMpiJob, [=](auto begin) { return variable.starts_with(begin); });
+}
+
 int visible_local_rank(const JobSpec& job, int local_rank) {
   return job.virtual_local_rank ? 0 : local_rank;
 }
@@ -113,7 +113,7 @@ WorkerEnv::WorkerEnv(const JobSpec& job, const std::vector<std::string>& inherit
   for (const std::string& text : inherited) {
     const std::string_view name = name_of(text);
     if (always_decided(name) || (divided && name == kVisibleDevices)) continue;
-    if (job.mpi != Mpi::none && is_of_other_mpi(name)) continue;
+    if (job.mpi != Mpi::none && is_of_mpi_job(text)) continue;
     inherited_.push_back(text);
   }
   decide_shared(layout, store);
@@ -148,11 +148,7 @@ void WorkerEnv::decide_shared(const rendezvous::Layout& layout, const rendezvous
   if (several && !find_variable(inherited_, "GLOO_SOCKET_IFNAME")) {
     shared_.push_back(variable("GLOO_SOCKET_IFNAME", job_.interface));
   }
-  if (job_.mpi != Mpi::none) {
-    shared_.push_back(variable("PMI_SIZE", layout.world_size));
-    shared_.push_back(variable("PMI_SPAWNED", 0));
-    shared_.push_back(variable("MPI_LOCALNRANKS", layout.local_size));
-  }
+  decide_mpi(layout);
   limits_omp_threads_ = layout.local_size > 1 && !find_variable(inherited_, "OMP_NUM_THREADS");
   if (limits_omp_threads_) shared_.push_back(variable("OMP_NUM_THREADS", 1));
 
@@ -163,14 +159,43 @@ void WorkerEnv::decide_shared(const rendezvous::Layout& layout, const rendezvous
   }
 }
 
+/// Where the ranks of MPI are; where their server is follows when it runs.
+void WorkerEnv::decide_mpi(const rendezvous::Layout& layout) {
+  if (has_pmi1(job_.mpi)) {
+    shared_.push_back(variable("PMI_SIZE", layout.world_size));
+    shared_.push_back(variable("PMI_SPAWNED", 0));
+    shared_.push_back(variable("MPI_LOCALNRANKS", layout.local_size));
+  }
+  if (has_pmix(job_.mpi)) {
+    shared_.push_back(variable("OMPI_COMM_WORLD_SIZE", layout.world_size));
+    shared_.push_back(variable("OMPI_COMM_WORLD_LOCAL_SIZE", layout.local_size));
+    // Open MPI 4 looks for PMIx only if it believes in a launcher of its own: nothing connects
+    // there.
+    shared_.push_back(variable("OMPI_MCA_orte_local_daemon_uri", "1.0;tcp://127.0.0.1:1"));
+    shared_.push_back(variable("OMPI_MCA_orte_bound_at_launch", 1));
+  }
+  if (has_pmix(job_.mpi) && job_.is_crowded &&
+      !find_variable(inherited_, "OMPI_MCA_mpi_yield_when_idle")) {
+    shared_.push_back(variable("OMPI_MCA_mpi_yield_when_idle", 1));
+  }
+  // MPICH 5 aborts where it sees both.
+  if (job_.mpi == Mpi::both && !find_variable(inherited_, "MPIR_CVAR_PMI_VERSION")) {
+    shared_.push_back(variable("MPIR_CVAR_PMI_VERSION", 1));
+  }
+}
+
 void WorkerEnv::append_own(int local_rank, std::vector<std::string>& variables) const {
   const int rank = first_rank_ + local_rank;
   variables.push_back(variable("RANK", rank));
   variables.push_back(variable("LOCAL_RANK", visible_local_rank(job_, local_rank)));
   variables.push_back(variable("ROLE_RANK", first_role_rank_ + local_rank));
-  if (job_.mpi != Mpi::none) {
+  if (has_pmi1(job_.mpi)) {
     variables.push_back(variable("PMI_RANK", rank));
     variables.push_back(variable("MPI_LOCALRANKID", local_rank));
+  }
+  if (has_pmix(job_.mpi)) {
+    variables.push_back(variable("OMPI_COMM_WORLD_RANK", rank));
+    variables.push_back(variable("OMPI_COMM_WORLD_LOCAL_RANK", local_rank));
   }
   if (divides_devices(job_)) {
     variables.push_back(variable(kVisibleDevices, join(devices_of(job_, local_rank))));

@@ -40,6 +40,7 @@ class WorkerEnv {
 
  private:
   void decide_shared(const rendezvous::Layout& layout, const rendezvous::Endpoint& store);
+  void decide_mpi(const rendezvous::Layout& layout);
   void append_own(int local_rank, std::vector<std::string>& variables) const;
 
   const JobSpec& job_;
@@ -49,6 +50,10 @@ class WorkerEnv {
   std::vector<std::string> inherited_;  // without the names that are decided here
   std::vector<std::string> shared_;     // decided, the same for every worker of the node
 };
+
+/// Whether `variable`, "NAME=value", says what the place of a process in a job of MPI is. The
+/// user's settings of MPI do not.
+bool is_of_mpi_job(std::string_view variable);
 
 /// LOCAL_RANK as the worker with this local rank sees it.
 int visible_local_rank(const JobSpec& job, int local_rank);

@@ -76,10 +76,11 @@ constexpr std::array kFlags = std::to_array<Flag>({
      "0 or 1",
      "Print the GPU and the CPUs of each worker before it starts.",
      set_switch<&agent::JobSpec::report_bindings>},
-    {Group::workers, "mpi", "", "auto|pmi1|none", "DDPRUN_MPI", "auto",
-     "auto, pmi1 or none",
-     "How ranks of MPI find each other. pmi1: as those of MPICH and Intel MPI do; auto: by the library "
-     "that the program is linked with, not at all for a script; none: not at all. See docs/mpirun.md.",
+    {Group::workers, "mpi", "", "auto|pmix|pmi1|both|none", "DDPRUN_MPI", "auto",
+     "auto, pmix, pmi1, both or none",
+     "How ranks of MPI find each other. pmix: as those of Open MPI do; pmi1: as those of MPICH and Intel "
+     "MPI; auto: by the library that the program is linked with, not at all for a script; none: not at "
+     "all. See docs/mpirun.md.",
      set_mpi},
     {Group::workers, "role", "", "NAME", "PET_ROLE", "default",
      "1 to 256 characters, none of them a control character",

@@ -60,6 +60,8 @@ constexpr std::array kStoreHosts = std::to_array<Choice<agent::StoreHost>>({
 constexpr std::array kMpis = std::to_array<Choice<agent::Mpi>>({
     {"none", agent::Mpi::none},
     {"pmi1", agent::Mpi::pmi1},
+    {"pmix", agent::Mpi::pmix},
+    {"both", agent::Mpi::both},
 });
 constexpr std::array kTtys = std::to_array<Choice<agent::Tty>>({
     {"auto", agent::Tty::automatic},

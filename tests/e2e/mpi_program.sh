@@ -1,23 +1,59 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Workers that are linked with MPI do not know of each other: that is said where there are several.
+# A program of MPI, here of Open MPI, is one job: MPI_COMM_WORLD has all workers, also after a restart. Its failures
+# are named as MPI means them, and ranks that were killed leave nothing in /dev/shm.
+if [ -z "${MPI_OWN_MEMORY:-}" ] && unshare --mount true 2>/dev/null; then
+  MPI_OWN_MEMORY=1 exec unshare --mount bash "$0" "$@"
+fi
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
-
 command -v mpicc >/dev/null || skip "there is no mpicc"
-cat >"$work/hello.c" <<'END'
-#include <mpi.h>
-
-int main(int argc, char** argv) {
-  return argc > 9 ? MPI_Init(&argc, &argv) : 0;
+[ -z "${MPI_OWN_MEMORY:-}" ] || mount -t tmpfs none /dev/shm
+export TMPDIR=$work/tmp
+mkdir "$TMPDIR"
+mpicc -o "$work/world" "$(dirname "${BASH_SOURCE[0]}")/mpi_world.c"
+expect_nothing_left() {
+  [ -z "${MPI_OWN_MEMORY:-}" ] || [ -z "$(ls -A /dev/shm)" ] || fail "left in /dev/shm: $(ls -A /dev/shm)"
+  [ -z "$(ls -A "$TMPDIR")" ] || fail "left in \$TMPDIR: $(ls -A "$TMPDIR")"
 }
-END
-mpicc -o "$work/hello" "$work/hello.c"
 
-run --nproc_per_node 2 "$work/hello"
+run --nproc_per_node 3 "$work/world"
 expect_exit 0
-expect_stderr "^ddprun: $work/hello is linked with MPI, whose ranks ddprun does not connect: each worker may be rank 0 of 1;"
-run "$work/hello"
-expect_no_stderr MPI
+for rank in 0 1 2; do expect_stdout "^\\[$rank\\] rank $rank of 3, 3 on its node, sum 3, RANK $rank, restart 0$"; done
+expect_nothing_left
+
+run --nproc_per_node 3 --max_restarts 1 "$work/world" kill 2
+expect_exit 0
+expect_stderr 'rank 2 failed first: killed by SIGKILL'
+expect_stdout 'rank 0 of 3, 3 on its node, sum 3, RANK 0, restart 1$'
+expect_nothing_left
+
+run --nproc_per_node 3 "$work/world" abort 1
+expect_exit 3
+expect_stderr 'rank 1 failed first: exit 3 .*: called MPI_Abort\(3\)$'
+expect_nothing_left
+
+run --nproc_per_node 3 "$work/world" exit 1
+expect_exit 1
+expect_stderr 'rank 1 failed first: exit 1 .*: ended without MPI_Finalize, with exit code 0$'
+expect_nothing_left
+
+# Each is a job of its own if the user says so, or if it is alone.
+run --nproc_per_node 2 --mpi none "$work/world"
+expect_exit 0
+expect_stdout '^\[1\] rank 0 of 1, 1 on its node, sum 0, RANK 1'
+run "$work/world"
+expect_exit 0
+expect_stdout '^rank 0 of 1, '
+
+# The library connects its ranks itself.
 run --nproc_per_node 2 "$DDPRUN_BIN/allreduce_hello"
+expect_exit 0
 expect_no_stderr MPI
+
+start --nproc_per_node 2 "$work/world" skip 1
+wait_for_stderr 'rank 0 waits in MPI_Init: rank 1 has not called it$'
+kill -TERM "$ddprun"
+finish
+expect_exit 143
+expect_nothing_left
 expect_no_process_left

@@ -45,7 +45,7 @@ PROGRAM
 mpicc -o size size.c
 under_each "$work/size"
 [ "$codes_of" = ' 0 0 0' ] || fail "exit codes: $codes_of"
-[ "$(cat ddprun.sizes torchrun.sizes mpirun.sizes)" = $'size 1\nsize 1\nsize 2' ] || fail "sizes of MPI_COMM_WORLD"
+[ "$(cat ddprun.sizes torchrun.sizes mpirun.sizes)" = $'size 2\nsize 1\nsize 2' ] || fail "sizes of MPI_COMM_WORLD"
 
 # The launcher is killed: what is left of worker and child.
 printf '#!/bin/sh\nsleep 600 &\necho "$$ $!" >"$0.$RANK$OMPI_COMM_WORLD_RANK"\nexec sleep 600\n' >stays

@@ -159,7 +159,7 @@ TEST_CASE("output of helpers and workers is read in linear time") {
 TEST_CASE("requests of PMI-1, and what nodes exchange for it, are read in linear time") {
   rendezvous::Layout layout;
   const auto with_server = [layout](const std::function<void(agent::Pmi1Server&)>& use) {
-    agent::Pmi1Server server(layout, {"name", {1}});
+    agent::Pmi1Server server(layout, {"name", {1}, {}});
     use(server);
   };
   const Parse requests = [&](std::string_view text) {

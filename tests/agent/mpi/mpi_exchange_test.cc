@@ -50,10 +50,7 @@ class RoundStore {
 };
 
 MpiExchange exchange_of(int node, const RoundStore& store) {
-  rendezvous::Layout layout;
-  layout.node_rank = node;
-  layout.node_count = 3;
-  return {layout, {"127.0.0.1", store.port()}};
+  return {{"127.0.0.1", store.port()}, node, "all", {0, 1, 2}};
 }
 
 }  // namespace
@@ -78,6 +75,19 @@ TEST_CASE("every node of MPI gets what all have given, in each exchange") {
     for (const char* given : {"a0 ", "a1 ", "a2 "}) CHECK(all.find(given) < all.find('|'));
     for (const char* given : {"b0 ", "b1 ", "b2 "}) CHECK(all.find(given) != all.npos);
   }
+}
+
+TEST_CASE("some nodes of MPI may exchange data beside all") {
+  RoundStore store;
+  const rendezvous::Endpoint place{"127.0.0.1", store.port()};
+  MpiExchange all = exchange_of(0, store);
+  must(all.begin("x"));
+  MpiExchange zero(place, 0, "0-2", {0, 2}), two(place, 2, "0-2", {0, 2});
+  must(two.begin("b"));
+  CHECK(must(two.missing()) == std::vector{0});
+  must(zero.begin("a"));
+  CHECK(must(zero.end(60s)) == std::string("ba"));
+  CHECK_FALSE(must(all.end(1ms)));
 }
 
 TEST_CASE("nodes that an exchange of MPI waits for are known, and which of their ranks") {

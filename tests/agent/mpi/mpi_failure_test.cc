@@ -42,6 +42,8 @@ TEST_CASE("a rank that ends without MPI_Finalize has failed if others may wait f
 
 TEST_CASE("an order of an MpiServer is read as it is written") {
   MpiOrder order;
+  order.mpi = Mpi::pmix;
+  order.program = "/bin/program";
   order.store = {"node0", 29500};
   order.layout.round = 2;
   order.layout.node_rank = 1;

@@ -296,4 +296,11 @@ TEST_CASE("ranks of MPI find their place, and none of another launcher's job") {
                                        {"OMPI_MCA_btl", "tcp,self"}}) {
     CHECK(value(all, name) == expected);
   }
+  job.mpi = agent::Mpi::both;
+  const Strings both = all_of({job, inherited, second_node(), kStore}, 0);
+  CHECK(value(both, "PMI_RANK") == "2");
+  CHECK(value(both, "OMPI_COMM_WORLD_RANK") == "2");
+  CHECK(value(both, "OMPI_COMM_WORLD_LOCAL_SIZE") == "2");
+  CHECK(value(both, "MPIR_CVAR_PMI_VERSION") == "1");
+  CHECK(value(both, "PMIX_RANK") == "(unset)");
 }

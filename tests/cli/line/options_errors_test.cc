@@ -14,13 +14,13 @@ using namespace std::chrono_literals;
 TEST_CASE("ddprun warns of MPI programs that would each be rank 0 of 1") {
   cli::Host on = host();
   on.needed_libraries = [](const std::string&) {
-    return std::vector<std::string>{"libmpi.so.40", "libc.so.6"};
+    return std::vector<std::string>{"libmpi_cray.so.12", "libpmi.so.0"};
   };
   const auto warnings = [&](const Words& words) { return job(words, on).warnings; };
   REQUIRE(warnings({"--nproc_per_node", "2", "./hello"}).size() == 1);
   CHECK(warnings({"--nproc_per_node", "2", "./hello"})
             .front()
-            .starts_with("/bin/./hello is linked with MPI, whose ranks ddprun does not connect"));
+            .starts_with("/bin/./hello is linked with an MPI that ddprun does not know"));
   CHECK(warnings({"./hello"}).empty());
   CHECK(warnings({"--nproc_per_node", "2", "--mpi", "none", "./hello"}).empty());
   CHECK(warnings({"--nproc_per_node", "2", "hello.py"}).empty());
@@ -46,13 +46,17 @@ TEST_CASE("ranks of MPI are connected as their library needs it") {
   for (const char* library : {"libmpi.so.12", "libmpich.so.12", "libmpifort.so.12"}) {
     CHECK(mpi({library}, two) == Mpi::pmi1);
   }
-  for (const char* library : {"libmpi.so.40", "libpmi2.so.0", "libc.so.6"}) {
+  for (const char* library : {"libmpi.so.40", "libmpi_mpifh.so.40", "libpmix.so.2"}) {
+    CHECK(mpi({library}, two) == Mpi::pmix);
+  }
+  for (const char* library : {"libpmi2.so.0", "libc.so.6"}) {
     CHECK(mpi({library}, two) == Mpi::none);
   }
   CHECK(mpi({"libddp.so.1", "libmpi.so.12"}, two) == Mpi::none);
   CHECK(mpi({"libmpi.so.12"}, {"./hello"}) == Mpi::none);
   CHECK(mpi({"libmpi.so.12"}, {"--nproc_per_node", "2", "hello.py"}) == Mpi::none);
   CHECK(mpi({}, {"--nproc_per_node", "2", "--mpi", "pmi1", "hello.py"}) == Mpi::pmi1);
+  CHECK(mpi({}, {"--nproc_per_node", "2", "--mpi", "both", "hello.py"}) == Mpi::both);
   CHECK(mpi({"libmpi.so.12"}, {"--mpi=none", "--nproc_per_node", "2", "./hello"}) == Mpi::none);
   // A lone worker of a node keeps its place in another launcher's job.
   const Words one_of_two = {"--nnodes", "2", "--rdzv_endpoint", "node0", "./hello"};
