@@ -146,9 +146,9 @@ class Server {
   void begin(const std::string& rows) {
     const Result<MpiNodes> nodes = parse_rows(rows, layout_);
     if (!nodes) return fail(nodes.error().message);
-    if (has_pmix(order_.mpi)) {
-      if (const Result<> begun = begin_pmix(*nodes); !begun) return fail(begun.error().message);
-    }
+    const Result<> pmix = has_pmix(order_.mpi) ? begin_pmix(*nodes) : Result<>();
+    if (!pmix && order_.mpi == Mpi::pmix) return fail(pmix.error().message);
+    if (!pmix) warn(pmix.error().message + "; the others are served (--mpi both)");
     for (const std::string& file : mpich_files(*nodes, layout_.node_rank)) {
       left_files_.push_back(std::string(kMemory) + '/' + file);
     }

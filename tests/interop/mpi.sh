@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Programs of the MPIs that PyPI has, in C and in Python, are one job on one node and on two, also after a restart, and
+# the code of MPI_Abort is the job's.
+. "$(dirname "${BASH_SOURCE[0]}")/interop.sh"
+mpis=$environment/mpi
+DDPRUN=$real_ddprun
+export LD_LIBRARY_PATH
+cat >"$work/sum.py" <<'END'
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+print(f"rank {world.rank} of {world.size}: {world.allreduce(world.rank)}", flush=True)
+END
+
+compile() {  # compile MPI; Intel's runtime has no compiler, and MPICH's ABI
+  local from=${1/impi-rt/mpich}
+  PATH=$mpis/$from/bin:$PATH OPAL_PREFIX=$mpis/$from mpicc -o "$work/world" "$interop/../e2e/mpi_world.c"
+}
+
+on_two_nodes() {  # on_two_nodes CODE PROGRAM...
+  local node endpoint
+  endpoint=127.0.0.1:$(free_port)
+  for node in 0 1; do
+    on "$node" start "${quick[@]}" --nnodes 2 --node_rank $node --rdzv_endpoint "$endpoint" --nproc_per_node 2 "${@:2}"
+  done
+  for node in 0 1; do on "$node" finish && expect_exit "$1"; done
+}
+
+for mpi in mpich openmpi impi-rt; do
+  [ -d "$mpis/$mpi" ] || fail "no $mpi: scripts/setup --interop installs it"
+  echo "$mpi" >&2
+  compile "$mpi"
+  LD_LIBRARY_PATH=$mpis/$mpi/lib
+  export OPAL_PREFIX=$mpis/openmpi
+  on only run --nproc_per_node 3 "$work/world"
+  expect_exit 0
+  for rank in 0 1 2; do expect_stdout "rank $rank of 3, 3 on its node, sum 3, RANK $rank, "; done
+  on only run --nproc_per_node 2 --max_restarts 1 "$work/world" kill 1
+  expect_exit 0
+  expect_stdout 'rank 0 of 2, 2 on its node, sum 1, RANK 0, restart 1$'
+  on only run --nproc_per_node 2 "$work/world" abort 1
+  expect_exit 3
+  expect_stderr 'rank 1 failed first: exit 3 .*: called MPI_Abort\(3\)$'
+  on only run --nproc_per_node 2 --mpi both "$work/sum.py"
+  expect_exit 0
+  expect_stdout 'rank 1 of 2: 1$'
+  on_two_nodes 0 "$work/world"
+  on 1 expect_stdout 'rank 3 of 4, 2 on its node, sum 6, RANK 3, '
+  on_two_nodes 3 "$work/world" abort 2
+  on 0 expect_stderr 'rank 2 failed first: exit 3 .*: called MPI_Abort\(3\)$'
+done
+expect_no_process_left
