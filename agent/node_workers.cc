@@ -61,6 +61,7 @@ NodeWorkers::NodeWorkers(boost::asio::any_io_executor executor, const JobSpec& j
       progress_(executor_, job_, output_),
       timers_(executor_),
       preload_(executor_, job_, host_name_, [this] { child_changed(); }),
+      mpi_hint_(executor_),
       aborts_(executor_),
       round_end_(executor_, host_name_, round_end_hooks()) {}
 
@@ -194,9 +195,9 @@ void NodeWorkers::on_started(Workers workers, launcher::Forked started) {
   }
   if (round_end_.is_stopping()) return;
   if (started.failure) return on_start_failed(*started.failure);
-}
-watch_progress();
-round_end_.watch(!job_.devices.empty());
+  watch_progress();
+  if (job_.may_lack_mpi) mpi_hint_.begin(layout_.first_rank, group_->pid_of(0));
+  round_end_.watch(!job_.devices.empty());
 }
 
 void NodeWorkers::start_mpi(const rendezvous::Endpoint& store,
@@ -485,6 +486,7 @@ void NodeWorkers::end_watches() {
   watch_.cancel();
   progress_.end();
   uneven_end_.end();
+  mpi_hint_.cancel();
 }
 
 void NodeWorkers::on_all_ended() {

@@ -17,6 +17,7 @@
 #include "agent/job/failure_traces.h"
 #include "agent/job/job_spec.h"
 #include "agent/job/machine.h"
+#include "agent/mpi/mpi_hint.h"
 #include "agent/mpi/mpi_round.h"
 #include "agent/progress/progress_monitor.h"
 #include "agent/round_end.h"
@@ -182,6 +183,7 @@ class NodeWorkers {
   ProgressMonitor progress_;
   FileTimers timers_;
   Preload preload_;
+  MpiHint mpi_hint_;
   std::function<void(rendezvous::NodeProgress)> progress_changed_;
   HangWatch::News progress_news_ = HangWatch::News::none;  // the last
   AbortStacks aborts_;

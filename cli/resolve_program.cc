@@ -102,11 +102,14 @@ void choose_mpi(agent::JobSpec& job, const Host& host) {
   const bool is_alone = job.local_size == 1 && job.max_nodes == 1;
   const bool is_python = job.own_arguments > 1;
   const bool is_placed = is_under_mpi(host) && job.local_size == 1;
-  if (is_alone || is_python || job.cannot_run || is_placed) return;
-  const std::vector<std::string> libraries = host.needed_libraries(job.program);
-  if (!is_mpi_program(libraries)) return;
-  job.mpi = mpi_of(libraries);
+  if (is_alone || job.cannot_run || is_placed) return;
+  const auto libraries =
+      is_python ? std::vector<std::string>() : host.needed_libraries(job.program);
+  const bool is_known = is_mpi_program(libraries);
+  if (is_known) job.mpi = mpi_of(libraries);
   if (job.mpi != agent::Mpi::none || is_under_mpi(host)) return;
+  job.may_lack_mpi = !is_known;
+  if (!is_known) return;
   job.warnings.push_back(job.program +
                          " is linked with an MPI that ddprun does not know: each worker may be "
                          "rank 0 of 1; --mpi both connects them by PMIx and PMI-1");

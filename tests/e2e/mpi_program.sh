@@ -50,6 +50,29 @@ run --nproc_per_node 2 "$DDPRUN_BIN/allreduce_hello"
 expect_exit 0
 expect_no_stderr MPI
 
+# Nothing is known of what a script will load.
+if command -v python3 >/dev/null; then
+  cat >"$work/loads.py" <<'END'
+import ctypes, signal
+ctypes.CDLL("libmpi.so.40")
+signal.pause()
+END
+  start --nproc_per_node 2 "$work/loads.py"
+  wait_for_stderr 'rank 0 has loaded .*/libmpi.*, and the ranks of MPI are not connected: .*; add --mpi both'
+  kill -TERM "$ddprun"
+  finish
+fi
+
+# Without libpmix.
+mkdir "$work/lib"
+echo 'no library' >"$work/lib/libpmix.so.2"
+LD_LIBRARY_PATH=$work/lib run --nproc_per_node 2 --mpi pmix true
+expect_exit 125
+expect_stderr "could not be started.*Open MPI's ranks need libpmix 4.2 or later on this host"
+LD_LIBRARY_PATH=$work/lib run --nproc_per_node 2 --mpi both true
+expect_exit 0
+expect_stderr "Open MPI's ranks need libpmix .*; the others are served"
+
 start --nproc_per_node 2 "$work/world" skip 1
 wait_for_stderr 'rank 0 waits in MPI_Init: rank 1 has not called it$'
 kill -TERM "$ddprun"

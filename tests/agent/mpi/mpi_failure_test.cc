@@ -4,6 +4,7 @@
 #include <csignal>
 #include <string>
 
+#include "agent/mpi/mpi_hint.h"
 #include "agent/mpi/mpi_order.h"
 #include "tests/catch.h"
 
@@ -38,6 +39,15 @@ TEST_CASE("a rank that ends without MPI_Finalize has failed if others may wait f
   CHECK(failure({.called_init = true}, SIGSEGV).empty());
   CHECK(failure({.called_init = true, .finalized = true}, 0).empty());
   CHECK(failure({}, 0).empty());
+}
+
+TEST_CASE("a library of MPI is found among the files that a process has mapped") {
+  const std::string other = "7f00-7f01 r-xp 00000000 fe:00 123   /usr/lib/libc.so.6\n";
+  const std::string mpi = "7f02-7f03 r-xp 00000000 fe:00 124   /opt/mpi/libmpi.so.40.30.4\n";
+  CHECK(mpi_library_in(other + mpi + other) == "/opt/mpi/libmpi.so.40.30.4");
+  CHECK(mpi_library_in(mpi.substr(0, mpi.size() - 1)) == "/opt/mpi/libmpi.so.40.30.4");
+  CHECK(mpi_library_in(other).empty());
+  CHECK(mpi_library_in("").empty());
 }
 
 TEST_CASE("an order of an MpiServer is read as it is written") {
