@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "agent/ask/socket_folder.h"
 #include "agent/diagnosis/whereabouts.h"
 #include "agent/job/consequence.h"
 #include "agent/job/report_hints.h"
@@ -82,6 +83,8 @@ Result<> NodeWorkers::open_files() {
   timers_.open(setup_.inherited(), setup_.log_folder());
   progress_.open(setup_.inherited());
   preload_.begin(setup_.inherited());
+  const Result<std::string> folder = ask::recorder_path(ask::lasting_folders());
+  if (folder) recorder_.open(job_, setup_.inherited(), *folder);
   return {};
 }
 
@@ -93,6 +96,7 @@ void NodeWorkers::start(const rendezvous::Layout& layout, const rendezvous::Endp
   aborts_.cancel();
   aborts_.set_unread({});
   mpi_.reset();
+  recorder_.begin(layout_.first_rank, layout_.local_size);
   output_.remove_workers();
   group_.emplace(executor_, job_.stop_grace, group_hooks());
   after_forking_ = nullptr;
@@ -120,7 +124,7 @@ void NodeWorkers::on_import_failed(rendezvous::Failure failure) {
 
 launcher::WorkerGroup::Hooks NodeWorkers::group_hooks() {
   const auto process = [this](int local_rank, pid_t pid) {
-    return WorkerWatch::Process{layout_.first_rank + local_rank, pid};
+    return WorkerProcess{layout_.first_rank + local_rank, pid};
   };
   return {.worker_ended = [this](const auto& end) { on_worker_ended(end); },
           .killed = [this](const auto& local_ranks,
@@ -140,6 +144,7 @@ launcher::WorkerGroup::Hooks NodeWorkers::group_hooks() {
 std::vector<std::string> NodeWorkers::more_variables() {
   std::vector<std::string> all = progress_.variables();
   all.insert(all.end(), timers_.variables().begin(), timers_.variables().end());
+  all.insert(all.end(), recorder_.variables().begin(), recorder_.variables().end());
   // It makes Python print its stacks at SIGABRT: see abort_and_stop.
   const bool may_abort = job_.hang_timeout.count() > 0;
   if (may_abort && find_variable(setup_.inherited(), kFaultHandler) == nullptr) {
@@ -320,7 +325,8 @@ std::vector<WorkerWatch::Process> NodeWorkers::processes() const {
   std::vector<WorkerWatch::Process> processes;
   if (!group_) return processes;
   for (const int local_rank : group_->running()) {
-    processes.push_back({layout_.first_rank + local_rank, group_->pid_of(local_rank)});
+    const int rank = layout_.first_rank + local_rank;
+    processes.push_back({rank, group_->pid_of(local_rank), recorder_.socket_of(rank)});
   }
   return processes;
 }
@@ -369,6 +375,7 @@ std::vector<ask::RankStatus> NodeWorkers::ranks() const {
   for (const Started& worker : started_) {
     ask::RankStatus& rank = ranks.emplace_back(worker.status);
     if (rank.state == "running") rank.seconds = seconds(now - worker.when);
+    rank.recorder = recorder_.socket_of(rank.rank);
     const auto last = output_.last_output(rank.rank);
     if (last) rank.output_age = seconds(now - *last);
     const ProgressMonitor::Reported reported = progress_.reported(rank.rank);
@@ -453,6 +460,7 @@ void NodeWorkers::record_end(const launcher::WorkerEnd& end, const std::string& 
 TracePlaces NodeWorkers::trace_places(const launcher::WorkerEnd& end) const {
   return {setup_.error_file(end.local_rank), setup_.redirected_to(end.local_rank),
           setup_.log_folder_of(end.local_rank),
+          recorder_.file_of(layout_.first_rank + end.local_rank),
           output_.stderr_end(layout_.first_rank + end.local_rank)};
 }
 

@@ -23,6 +23,7 @@
 #include "agent/round_end.h"
 #include "agent/stack_collector.h"
 #include "agent/worker/file_timers.h"
+#include "agent/worker/flight_recorder.h"
 #include "agent/worker/preload.h"
 #include "agent/worker/worker_setup.h"
 #include "agent/worker/worker_watch.h"
@@ -184,6 +185,7 @@ class NodeWorkers {
   FileTimers timers_;
   Preload preload_;
   MpiHint mpi_hint_;
+  FlightRecorder recorder_;
   std::function<void(rendezvous::NodeProgress)> progress_changed_;
   HangWatch::News progress_news_ = HangWatch::News::none;  // the last
   AbortStacks aborts_;

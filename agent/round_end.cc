@@ -2,6 +2,7 @@
 #include "agent/round_end.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include <boost/asio/post.hpp>
@@ -103,6 +104,7 @@ void RoundEnd::on_traces(const launcher::WorkerEnd& end, std::optional<std::size
   if (end.stopped && !exception.empty()) exits_.victims.push_back({failure.rank, exception});
   note_consequence(failure);
   note_place(failure);
+  if (is_consequence(failure)) add_calls(exits_.calls, failure.rank, traces.calls);
   if (number) settle(failures_.examined(*number, std::move(failure)));
   --under_examination_;
   hooks_.settled();
@@ -172,7 +174,14 @@ void RoundEnd::set_places(std::vector<rendezvous::WorkerPlace> places,
                           std::vector<rendezvous::CallPlace> calls) {
   add_told(places, exits_.places);
   exits_.places = std::move(places);
-  exits_.calls = std::move(calls);
+  std::set<int> left;  // by ranks that have failed since: it holds
+  for (const rendezvous::CallPlace& call : exits_.calls) {
+    left.insert(call.ranks.begin(), call.ranks.end());
+  }
+  for (rendezvous::CallPlace& call : calls) {
+    std::erase_if(call.ranks, [&left](int rank) { return left.contains(rank); });
+    if (!call.ranks.empty()) exits_.calls.push_back(std::move(call));
+  }
 }
 
 std::vector<rendezvous::WorkerPlace> RoundEnd::ended_places() const {

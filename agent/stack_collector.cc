@@ -12,11 +12,11 @@ CollectedStacks collected(const std::string& host, const StackRequest& request,
   ProcessStacks read = read_stacks(request);
   CollectedStacks result;
   std::vector<RankStack> ranks;
-  for (const auto& [rank, pid] : processes) {
+  result.calls = calls_of(processes);
+  for (const auto& [rank, pid, recorder] : processes) {
     ProcessStack& stack = result.of_rank[rank] = std::move(read.of[pid]);
     // The helper may have been killed, or could not start.
     if (stack.sample.state == '?') stack.sample = launcher::sample_processes({pid})[0];
-    result.calls[rank] = launcher::calls_of(pid, rank);
     ranks.push_back(rank_stack(rank, result.of_rank[rank]));
   }
   result.stacks = stacks_of_node(host, ranks, read.notes);

@@ -15,6 +15,7 @@
 #include "agent/diagnosis/stacks.h"
 #include "agent/progress/notify_message.h"
 #include "fuzz/target.h"
+#include "launcher/process/recorded_calls.h"
 
 namespace {
 
@@ -78,6 +79,14 @@ void check_python(const PythonStack& stack) {
   if (!stack.empty()) require(!stack_place(stack).text.empty(), "a stack is somewhere");
 }
 
+void check_calls(std::string_view text) {
+  for (const launcher::WorkerCall& call : launcher::parse_recorded_calls(text)) {
+    require(call.group > 0 && call.open <= call.begun, "a call is of a group, and has begun");
+    require(call.recent.size() <= 16 && call.recent.size() <= call.begun, "calls are bounded");
+    require(is_printable(call.shown) && call.shown.size() <= 48, "a call is short");
+  }
+}
+
 void check_notification(std::string_view text) {
   const NotifyMessage message = parse_notify_message(text);
   require(message.status.size() <= 64 + 3, "a status is short");
@@ -105,6 +114,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       break;
     case 'y':
       check_python(parse_py_spy(text, 7));
+      break;
+    case 'c':
+      check_calls(text);
       break;
     case 'b':
       check_python(parse_traceback(std::string(text)));

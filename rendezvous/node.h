@@ -46,13 +46,16 @@ struct WorkerPlace {
   double seconds = 0;
 };
 
-/// The position of ranks in the order of a group's collective calls, as `ddp` counts them.
+/// The position of ranks in the order of a group's collective calls, as `ddp` or PyTorch counts
+/// them.
 struct CallPlace {
   std::uint64_t group = 0;  ///< the same on all ranks of the group
   std::uint64_t begun = 0;  ///< number of the last call that they have begun; 0: none
   std::uint64_t open = 0;   ///< number of the oldest that has not ended; 0: none
   std::string shown;        ///< that call, or else the last that has ended: "#121 all_reduce[8]"
   std::vector<int> ranks;   ///< global
+  std::vector<std::string> recent{};  ///< the last that they have begun, as `shown`; may be unknown
+  bool failed = false;                ///< they have ended by a failure: `open` is a guess
 };
 
 /// A node's report that its workers stopped making progress, or make progress again.

@@ -13,6 +13,7 @@
 
 #include "agent/ask/socket_folder.h"
 #include "agent/ask/whole_status.h"
+#include "agent/worker/flight_recorder.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "launcher/devices/devices.h"
@@ -90,14 +91,15 @@ void add_calls(ask::RankStatus& rank, const std::vector<launcher::WorkerCall>& c
   if (rank.progress.empty()) rank.progress = launcher::call_text(calls);
 }
 
-/// Adds what the kernel reports about a running worker, and the driver about its GPUs.
-void look_at(ask::RankStatus& rank, const GpuWatch::Uses& uses) {
+/// Adds what the kernel reports about a running worker, its calls, and the driver about its GPUs.
+void look_at(ask::RankStatus& rank, const std::vector<launcher::WorkerCall>& calls,
+             const GpuWatch::Uses& uses) {
   const launcher::ProcessSample sample = launcher::sample_process(rank.pid);
   const launcher::ProcessUse use = launcher::use_of_process(rank.pid);
   rank.cpu_seconds = use.cpu_seconds;
   rank.memory = use.resident;
   if (rank.gpu) add_uses(*rank.gpu, uses);
-  add_calls(rank, launcher::calls_of(rank.pid, rank.rank));
+  add_calls(rank, calls);
   if (sample.state == 'T' && !sample.traced) rank.state = "stopped";
   rank.how = sample.state == 'D' ? "uninterruptible" : sample.call;
   // If a process is stopped or waits for a disk, its quota is not the reason.
@@ -117,8 +119,13 @@ ask::JobStatus looked_at(ask::JobStatus status, size_t most, const GpuWatch::Use
       std::stable_partition(node.ranks.begin(), node.ranks.end(), has_failed);
       node.ranks.resize(most);
     }
+    std::vector<WorkerProcess> running;
+    for (const ask::RankStatus& rank : node.ranks) {
+      if (rank.state == "running") running.push_back({rank.rank, rank.pid, rank.recorder});
+    }
+    const auto calls = calls_of(running);
     for (ask::RankStatus& rank : node.ranks) {
-      if (rank.state == "running") look_at(rank, uses);
+      if (rank.state == "running") look_at(rank, calls.at(rank.rank), uses);
     }
   }
   return status;

@@ -21,6 +21,8 @@ namespace {
 
 constexpr std::string_view kEnding = ".sock";
 constexpr std::string_view kHeartbeats = "heartbeats-";  // begins such a socket's name
+constexpr std::string_view kRecorder = "recorder-";
+constexpr size_t kLongestRank = 16;  // "/" and a number
 constexpr size_t kLongestPath = sizeof(sockaddr_un::sun_path) - 1;
 constexpr size_t kShortestJob = 8;  // bytes of a job's name that still tell it from others
 
@@ -108,6 +110,15 @@ Result<std::string> usable_folder(const std::vector<std::string>& folders, size_
   return last;
 }
 
+/// A path whose name begins with `kind`, and to which `room` bytes may be added.
+Result<std::string> random_path(const std::vector<std::string>& folders, std::string_view kind,
+                                size_t room) {
+  const std::string name = std::string(kind) + rendezvous::random_name();
+  const Result<std::string> folder = usable_folder(folders, 1 + name.size() + room);
+  if (!folder) return folder;
+  return *folder + "/" + name;
+}
+
 }  // namespace
 
 std::vector<std::string> lasting_folders() {
@@ -134,10 +145,11 @@ Result<std::string> socket_path(const std::vector<std::string>& folders, const s
 }
 
 Result<std::string> heartbeat_path(const std::vector<std::string>& folders) {
-  const std::string name = std::string(kHeartbeats) + rendezvous::random_name();
-  const Result<std::string> folder = usable_folder(folders, 1 + name.size());
-  if (!folder) return folder;
-  return *folder + "/" + name;
+  return random_path(folders, kHeartbeats, 0);
+}
+
+Result<std::string> recorder_path(const std::vector<std::string>& folders) {
+  return random_path(folders, kRecorder, kLongestRank);
 }
 
 std::vector<Socket> sockets_in(const std::vector<std::string>& folders) {

@@ -26,8 +26,9 @@ std::vector<std::string> socket_folders();
 Result<std::string> socket_path(const std::vector<std::string>& folders, const std::string& job,
                                 pid_t pid);
 
-/// The same for heartbeats: a path that no other socket has.
+/// The same for heartbeats, and for the folder of a FlightRecorder: paths that nothing else has.
 Result<std::string> heartbeat_path(const std::vector<std::string>& folders);
+Result<std::string> recorder_path(const std::vector<std::string>& folders);
 
 /// A socket that was found by its name; its agent may have ended.
 struct Socket {

@@ -45,9 +45,10 @@ struct RankStatus {
   /// STATUS of its heartbeats, as "step 12", or else its collective call, "in #121 all_reduce[8]";
   /// empty: neither is known.
   std::string progress{};
-  /// Collective calls that it has begun by `ddp`; nullopt: it does not use `ddp`, or unknown.
+  /// The number of collective calls by `ddp` or PyTorch that it has begun; nullopt: unknown.
   std::optional<std::uint64_t> collectives{};
   std::optional<GpuStatus> gpu{};  ///< nullopt: its node has none
+  std::string recorder{};          ///< its FlightRecorder::socket_of, which is not sent
 };
 
 /// A node, and its workers of the latest round.

@@ -127,13 +127,18 @@ rendezvous::WorkerPlace with_calls(rendezvous::WorkerPlace place,
 
 void add_calls(std::vector<rendezvous::CallPlace>& all, int rank,
                const std::vector<launcher::WorkerCall>& calls) {
+  if (calls.empty()) return;
+  for (rendezvous::CallPlace& place : all) std::erase(place.ranks, rank);
+  std::erase_if(all, [](auto& place) { return place.ranks.empty(); });
   for (const launcher::WorkerCall& call : calls) {
     const auto same = std::ranges::find_if(all, [&call](const rendezvous::CallPlace& place) {
       return place.group == call.group && place.begun == call.begun && place.open == call.open &&
-             place.shown == call.shown;
+             place.shown == call.shown && place.recent == call.recent &&
+             place.failed == call.failed;
     });
     if (same == all.end()) {
-      all.push_back({call.group, call.begun, call.open, call.shown, {rank}});
+      all.push_back(
+          {call.group, call.begun, call.open, call.shown, {rank}, call.recent, call.failed});
     } else {
       same->ranks.push_back(rank);
     }

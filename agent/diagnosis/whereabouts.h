@@ -32,12 +32,12 @@ rendezvous::WorkerPlace place_with_stack(int rank, const ProcessStack& stack,
 /// How long a worker must have stood still in a hang, if no worker has made progress for `quiet`.
 std::chrono::milliseconds still_in_hang(std::chrono::duration<double> quiet);
 
-/// Adds the worker's collective calls by `ddp` to its place. Inside a call it waits for others,
-/// whatever the kernel says.
+/// Adds the worker's collective calls by `ddp` or PyTorch to its place. Inside a call it waits for
+/// others, whatever the kernel says.
 rendezvous::WorkerPlace with_calls(rendezvous::WorkerPlace place,
                                    const std::vector<launcher::WorkerCall>& calls);
 
-/// Adds the calls of the worker with this global rank. Ranks at the same call share an entry.
+/// Replaces the calls of the worker with this global rank. Ranks at the same call share an entry.
 void add_calls(std::vector<rendezvous::CallPlace>& all, int rank,
                const std::vector<launcher::WorkerCall>& calls);
 

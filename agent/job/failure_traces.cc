@@ -11,6 +11,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "launcher/kernel/core_file.h"
+#include "launcher/process/recorded_calls.h"
 
 namespace ddprun::agent {
 namespace {
@@ -34,9 +35,12 @@ Traces read_traces(const launcher::WorkerEnd& end, const TracePlaces& places,
   const std::string file = end.stopped ? read_error_file_of_before(places.error_file, stopped)
                                        : read_error_file(places.error_file);
   const bool may_lack_space = !end.stopped && end.status.signal() != SIGKILL;
-  return {parse_error_file(file).value_or(WorkerException()), places.stderr_end.read(),
-          may_lack_space ? full_disk_text(places.log_files) : "", core_of(end.status, end.pid),
-          places.log_folder};
+  return {parse_error_file(file).value_or(WorkerException()),
+          places.stderr_end.read(),
+          may_lack_space ? full_disk_text(places.log_files) : "",
+          core_of(end.status, end.pid),
+          places.log_folder,
+          launcher::left_calls(places.calls_file)};
 }
 
 /// A pending read(): the files or the limit conclude it, once.

@@ -15,6 +15,7 @@
 #include "launcher/guardian/worker_group.h"
 #include "launcher/output/output.h"
 #include "launcher/process/exit_status.h"
+#include "launcher/process/worker_calls.h"
 
 namespace ddprun::agent {
 
@@ -35,6 +36,7 @@ struct Traces {
   std::string cause;       ///< what the host says about it; may be empty
   std::string core;        ///< the core's place; empty: unknown, or there is no core
   std::string log_folder;  ///< of its log files; empty: it has none
+  std::vector<launcher::WorkerCall> calls{};  ///< collective, as PyTorch has recorded them
 };
 
 /// The places at which a worker leaves its traces.
@@ -42,6 +44,7 @@ struct TracePlaces {
   std::string error_file;
   std::vector<std::string> log_files;  ///< files that only this worker writes
   std::string log_folder;              ///< of all its log files; may be empty
+  std::string calls_file;              ///< of its collective calls; may be empty
   launcher::Output::StderrEnd stderr_end;
 };
 

@@ -111,6 +111,7 @@ struct JobSpec : rendezvous::RoundSpec, rendezvous::LeaseSpec {
   std::vector<int> signals_to_handle{launcher::kStopSignals.begin(),  ///< these stop the job
                                      launcher::kStopSignals.end()};
 
+  bool flight_recorder = true;   ///< Python workers report their collective calls on request
   std::string progress_pattern;  ///< matching lines of output are progress; empty: none
 
   // The workers' environment.

@@ -45,8 +45,9 @@ class WorkerSetup {
   Result<> open_logs();
 
   /// Prepares a round; the last round's files are no longer used. `store` becomes MASTER_ADDR and
-  /// MASTER_PORT. Each worker's environment also gets `more`, as it is. Calls `prepared`: at once
-  /// if no log files are needed, else later, because creating them may take long.
+  /// MASTER_PORT. Each worker's environment also gets `more`, in place of variables of the same
+  /// names. Calls `prepared`: at once if no log files are needed, else later, because creating them
+  /// may take long.
   void prepare(const rendezvous::Layout& layout, const rendezvous::Endpoint& store,
                std::vector<std::string> more, Prepared prepared);
 

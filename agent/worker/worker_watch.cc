@@ -18,7 +18,6 @@
 #include "launcher/kernel/process_sample.h"
 #include "launcher/process/exit_status.h"
 #include "launcher/process/py_spy.h"
-#include "launcher/process/worker_calls.h"
 
 namespace ddprun::agent {
 namespace {
@@ -70,22 +69,20 @@ WorkerWatch::Seen look_at(const std::vector<WorkerWatch::Process>& processes,
   std::vector<pid_t> pids;
   for (const auto& process : processes) pids.push_back(process.pid);
   const std::vector<launcher::ProcessSample> samples = launcher::sample_processes(pids);
-  std::vector<std::vector<launcher::WorkerCall>> calls;
-  for (const auto& process : processes) {
-    calls.push_back(launcher::calls_of(process.pid, process.rank));
-  }
+  const auto calls = calls_of(processes);
   std::map<pid_t, PythonStack> stacks = stacks_of(processes, program);
   const std::set<pid_t> in_driver = waiting_for_gpus(processes, samples);
   WorkerWatch::Seen seen;
   for (size_t i = 0; i < processes.size(); ++i) {
-    const auto [rank, pid] = processes[i];
+    const int rank = processes[i].rank;
+    const pid_t pid = processes[i].pid;
     ProcessStack stack;
     stack.sample = samples[i];
     stack.python = stacks[pid];
     stack.in_driver = in_driver.contains(pid);
     stack.uses_gpu = !stack.python.empty() && launcher::has_driver(pid);
-    seen.places.push_back(with_calls(place_with_stack(rank, stack), calls[i]));
-    add_calls(seen.calls, rank, calls[i]);
+    seen.places.push_back(with_calls(place_with_stack(rank, stack), calls.at(rank)));
+    add_calls(seen.calls, rank, calls.at(rank));
   }
   seen.places = grouped(seen.places);
   return seen;

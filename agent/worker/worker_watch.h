@@ -12,6 +12,7 @@
 
 #include <boost/asio/any_io_executor.hpp>
 
+#include "agent/worker/flight_recorder.h"
 #include "base/async_jobs.h"
 #include "rendezvous/node.h"
 
@@ -22,10 +23,7 @@ namespace ddprun::agent {
 /// Destroying it drops all pending work. Thread: the executor's.
 class WorkerWatch {
  public:
-  struct Process {
-    int rank;  ///< global
-    pid_t pid;
-  };
+  using Process = WorkerProcess;
   /// The processes' places, as their node sees them.
   struct Seen {
     std::vector<rendezvous::WorkerPlace> places{};

@@ -240,6 +240,11 @@ constexpr std::array kFlags = std::to_array<Flag>({
      "A worker makes progress with each line of its output that matches. Streams that go only to a "
      "log file (--redirects) do not count.",
      set_progress_pattern},
+    {Group::failures, "flight_recorder", "", "0|1", "DDPRUN_FLIGHT_RECORDER", "1",
+     "0 or 1",
+     "Read the collective calls of Python workers from PyTorch's flight recorder, after a failure or "
+     "in a hang. 0: leave PYTHONPATH as it is.",
+     set_switch<&agent::JobSpec::flight_recorder>},
     {Group::failures, "shutdown_timeout", "", "TIME", "PET_SHUTDOWN_TIMEOUT", "30",
      kExpectsTime,
      "How long a worker may take to exit after the first signal; then it is killed. 0: kill "

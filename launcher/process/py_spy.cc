@@ -26,11 +26,6 @@ using Clock = std::chrono::steady_clock;
 constexpr size_t kMostDumpBytes = 1024 * 1024;  // of one dump
 constexpr size_t kMostDumps = 64;
 
-/// Whether it is an interpreter: "/usr/bin/python3.11".
-bool is_python(std::string_view path) {
-  return path.substr(path.rfind('/') + 1).starts_with("python");
-}
-
 std::vector<std::string> environment() {
   std::vector<std::string> all;
   for (char** variable = environ; *variable != nullptr; ++variable) all.emplace_back(*variable);
@@ -77,6 +72,10 @@ void end(const Child& child) {
 }
 
 }  // namespace
+
+bool is_python(std::string_view program) {
+  return program.substr(program.rfind('/') + 1).starts_with("python");
+}
 
 bool runs_python(pid_t pid) {
   std::array<char, PATH_MAX> path;

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <map>
 #include <string>
+#include <string_view>
 #include <sys/types.h>
 #include <vector>
 
@@ -13,6 +14,9 @@ namespace ddprun::launcher {
 /// PATH, and the folder of `program` if that is an interpreter of Python: anyone may have put
 /// something beside another program (/tmp/run.sh).
 std::string find_py_spy(const std::string& program);
+
+/// Whether `program` is an interpreter of Python by its name: "/usr/bin/python3.11".
+bool is_python(std::string_view program);
 
 /// Whether the executable of `pid` is an interpreter of Python.
 bool runs_python(pid_t pid);

@@ -104,7 +104,9 @@ std::string call_text(const std::vector<WorkerCall>& calls) {
   for (const WorkerCall& call : calls) {
     if (call.open > 0) return "in " + call.shown;
   }
-  return calls.size() != 1 || calls[0].shown.empty() ? "" : "after " + calls[0].shown;
+  const auto has_calls = [](const WorkerCall& call) { return !call.shown.empty(); };
+  if (std::ranges::count_if(calls, has_calls) != 1) return "";
+  return "after " + std::ranges::find_if(calls, has_calls)->shown;
 }
 
 }  // namespace ddprun::launcher

@@ -9,13 +9,15 @@
 
 namespace ddprun::launcher {
 
-/// A worker's place in the order of a group's collective calls, as `ddp` counts them.
+/// A worker's place in the order of a group's collective calls, as `ddp` or PyTorch counts them.
 struct WorkerCall {
   std::uint64_t group = 0;  ///< the same on all ranks of the group
   std::uint64_t begun = 0;  ///< number of its last call that has begun; 0: none has
   std::uint64_t open = 0;   ///< number of its oldest call that has not ended; 0: it is in none
-  std::string shown;  ///< that call, or else the last that has ended: "#121 all_reduce[8]"; empty:
-                      ///< there was no call
+  std::string shown;        ///< that call, or else the last that has ended: "#121 all_reduce[8]";
+                            ///< empty: there was no call
+  std::vector<std::string> recent{};  ///< the last that it has begun, as `shown`; may be unknown
+  bool failed = false;                ///< it has ended by a failure: `open` is a guess
 
   bool operator==(const WorkerCall&) const = default;
 };
@@ -26,7 +28,7 @@ struct WorkerCall {
 std::vector<WorkerCall> calls_of(pid_t pid, int rank, const std::string& proc = "/proc");
 
 /// "in #121 all_reduce[8]" for a group in whose call it is; "after #120 barrier" for the only group
-/// if it is in no call; empty: unknown.
+/// with calls if it is in no call; empty: unknown.
 std::string call_text(const std::vector<WorkerCall>& calls);
 
 }  // namespace ddprun::launcher

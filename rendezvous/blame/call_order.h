@@ -21,15 +21,16 @@ class CallOrder {
     std::vector<int> ranks;
     std::vector<int> waiting;
     std::string awaited;  ///< the call in which they wait: "#121 all_reduce[8]"
+    std::string made{};   ///< the call of the same number that the ranks have made; may be unknown
   };
 
   void add(const CallPlace& place);
 
-  /// Returns the ranks that are behind in the call that a group cannot end:
+  /// Returns the ranks that are behind. If calls of one number differ, these are the fewer ranks.
+  /// Else, in the call that a group cannot end, they are:
   /// - ranks that have not begun it, and are in no call of another group, where they may wait
   ///   themselves;
-  /// - else, if all have begun it, the fewer ranks, which made another call of its number or size;
-  /// - else the fewer ranks, which are still in it while the others wait in a later one.
+  /// - else the ranks that are still in it while the others wait in a later one.
   /// nullopt: none is behind, or more are than wait, so that the waiting ranks may be wrong.
   std::optional<Behind> behind() const;
 

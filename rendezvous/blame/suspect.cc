@@ -74,6 +74,7 @@ void append_all(std::vector<int>& ranks, const std::vector<int>& more) {
 void Suspect::add(const WorkerExits& of_node, const std::string& host, int first_rank,
                   int local_size) {
   ranks_ += local_size;
+  nodes_.push_back({host, first_rank, local_size});
   const auto is_foreign = [first_rank, local_size](int rank) {
     return rank < first_rank || rank - first_rank >= local_size;
   };
@@ -196,8 +197,26 @@ const Suspect::Group* Suspect::named_group() const {
   return suspect->place.kind == Kind::ended ? only_one_of(Kind::collective) : nullptr;
 }
 
+bool Suspect::is_any_in_message(const std::vector<int>& ranks) const {
+  return std::ranges::any_of(groups_, [&ranks](const Group& group) {
+    const bool in_message = group.place.kind == Kind::collective &&
+                            (group.place.what.find("send") != std::string::npos ||
+                             group.place.what.find("recv") != std::string::npos);
+    return in_message && std::ranges::any_of(group.place.ranks, [&ranks](int rank) {
+             return std::ranges::count(ranks, rank) > 0;
+           });
+  });
+}
+
 std::optional<CallOrder::Behind> Suspect::behind() const {
-  return has_own_cause_ || has(Kind::stopped) ? std::nullopt : calls_.behind();
+  if (has_own_cause_ || has(Kind::stopped)) return std::nullopt;
+  auto behind = calls_.behind();
+  // One that waits for a message may wait for a rank that is in no call of this group.
+  const bool are_all =
+      behind && behind->ranks.size() + behind->waiting.size() == static_cast<size_t>(ranks_);
+  if (behind && behind->made.empty() && !are_all && is_any_in_message(behind->ranks))
+    return std::nullopt;
+  return behind;
 }
 
 std::optional<int> Suspect::named() const {
@@ -234,6 +253,18 @@ std::string Suspect::sentence() const {
   return suspect == nullptr ? "" : sentence(*suspect);
 }
 
+/// The hosts of the ranks, each once.
+std::vector<std::string> Suspect::hosts_of(const std::vector<int>& ranks) const {
+  std::vector<std::string> hosts;
+  for (const NodeRanks& node : nodes_) {
+    const bool has_any = std::ranges::any_of(ranks, [&node](int rank) {
+      return rank >= node.first_rank && rank - node.first_rank < node.local_size;
+    });
+    if (has_any && std::ranges::count(hosts, node.host) == 0) hosts.push_back(node.host);
+  }
+  return hosts;
+}
+
 /// Also says where the ranks are, if they are in one place.
 std::string Suspect::sentence(const CallOrder::Behind& behind) const {
   const auto has_any = [&behind](const Group& group) {
@@ -241,15 +272,16 @@ std::string Suspect::sentence(const CallOrder::Behind& behind) const {
       return std::ranges::count(behind.ranks, rank) > 0;
     });
   };
-  std::vector<std::string> hosts;
   std::string what;
   for (const Group& group : groups_) {
     if (!has_any(group)) continue;
-    hosts.insert(hosts.end(), group.hosts.begin(), group.hosts.end());
     what = what.empty() ? place_text(group.place) : "behind in its calls";
   }
-  return ranks_of(behind.ranks) + (hosts.empty() ? "" : " (" + hosts_text(hosts) + ")") +
-         (behind.ranks.size() == 1 ? " is" : " are") + " the likely cause: " + what + ", while " +
+  const std::string made = one_line(behind.made);
+  if (what.find(made) == what.npos) what = "at " + made + (what.empty() ? "" : ", " + what);
+  if (what.empty()) what = "behind in its calls";
+  return ranks_of(behind.ranks) + " (" + hosts_text(hosts_of(behind.ranks)) +
+         (behind.ranks.size() == 1 ? ") is" : ") are") + " the likely cause: " + what + ", while " +
          ranks_of(behind.waiting) + " waited in " + one_line(behind.awaited);
 }
 

@@ -52,6 +52,7 @@ class Suspect {
   const Group* stands_apart() const;
   bool has_ended_early() const;
   const Group* only_one_of(WorkerPlace::Kind kind) const;
+  bool is_any_in_message(const std::vector<int>& ranks) const;
   const Group* waits_apart() const;
   std::vector<int> waiting() const;
   const Group* named_group() const;
@@ -61,7 +62,16 @@ class Suspect {
   std::string sentence(const CallOrder::Behind& behind) const;
   std::string collective_text(const Group& suspect) const;
 
+  struct NodeRanks {
+    std::string host;
+    int first_rank;
+    int local_size;
+  };
+
+  std::vector<std::string> hosts_of(const std::vector<int>& ranks) const;
+
   std::vector<Group> groups_;
+  std::vector<NodeRanks> nodes_;
   int ranks_ = 0;  ///< of the nodes that were added
   CallOrder calls_;
   std::vector<int> failed_waiting_;  ///< ranks that failed as a consequence

@@ -96,6 +96,14 @@ class FieldWriter {
     object_[name] = value;
   }
 
+  /// The first `most` texts, and of each the first `longest` bytes.
+  void texts(const char* name, const std::vector<std::string>& value, size_t most, size_t longest) {
+    nlohmann::json& elements = object_[name] = nlohmann::json::array();
+    for (size_t i = 0; i < std::min(value.size(), most); ++i) {
+      elements.push_back(value[i].substr(0, longest));
+    }
+  }
+
   template <class T>
   void list(const char* name, const std::vector<T>& value, size_t most) {
     nlohmann::json& elements = object_[name] = nlohmann::json::array();
@@ -188,6 +196,10 @@ class FieldReader {
       if (text == nullptr || text->size() > longest) return fields_.refuse(name);
       value.push_back(*text);
     }
+  }
+
+  void texts(const char* name, std::vector<std::string>& value, size_t most, size_t longest) {
+    tokens(name, value, most, kReplacement * longest);
   }
 
   template <class T>

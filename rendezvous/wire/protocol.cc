@@ -24,7 +24,8 @@ constexpr size_t kMaxRanks = 2'048;  // in one list; of more stopped workers the
 constexpr size_t kMaxVictims = 128;
 constexpr size_t kMaxHow = 64;
 constexpr size_t kMaxPlaces = 16;
-constexpr size_t kMaxCalls = 64;
+constexpr size_t kMaxCalls = 128;
+constexpr size_t kMaxRecent = 16;         // calls of a group
 constexpr size_t kMaxPlaceRanks = 1'024;  // of all places, or all calls, of a node
 constexpr size_t kMaxSentence = 256;      // of a join, which has much else
 constexpr size_t kMaxRole = 256;
@@ -84,6 +85,8 @@ void describe(Io& io, Is<CallPlace> auto& call) {
   io.count("open", call.open);
   io.text("shown", call.shown, kMaxHow);
   io.ranks("ranks", call.ranks, kMaxPlaceRanks);
+  io.texts("recent", call.recent, kMaxRecent, kMaxHow);
+  io.boolean("failed", call.failed);
 }
 
 /// A list of places or calls: all of it or nothing, as a part would accuse the ranks that it has.

@@ -20,6 +20,7 @@
 #include "collectives/little_endian.h"
 #include "collectives/training/safetensors.h"
 #include "launcher/output/marked_lines.h"
+#include "launcher/process/recorded_calls.h"
 #include "remote/hosts.h"
 #include "remote/order.h"
 #include "rendezvous/etcd/messages.h"
@@ -142,6 +143,10 @@ TEST_CASE("output of helpers and workers is read in linear time") {
     agent::parse_error_file(text);
   };
   check_json(dump, "", "");
+  check_json(launcher::parse_recorded_calls, "", "");
+  check_json(launcher::parse_recorded_calls, R"([{"group":1,"begun":9,"open":0,"recent":)", "}]");
+  check_linear(launcher::parse_recorded_calls,
+               {"[", R"({"group":#,"begun":0,"open":0,"recent":[]},)", "0]"});
   check_json(dump, R"([{"os_thread_id":7,"frames":)", "}]");
   check_linear(traceback, {"", "  File \"a.py\", line 1, in f\n", ""});
   check_linear(traceback, {"", "  File \"", ""});

@@ -53,6 +53,15 @@ class Job {
     return *this;
   }
 
+  /// The same of ranks that have failed since, or have begun these calls last.
+  Job& records(const std::vector<int>& ranks, std::uint64_t begun, std::uint64_t open,
+               const std::vector<std::string>& recent) {
+    const bool failed = open == begun;
+    for (const int rank : ranks)
+      node_of(rank).calls.push_back({1, begun, open, recent.back(), {rank}, recent, failed});
+    return *this;
+  }
+
   std::string suspect() const { return seen().text(); }
 
   Suspect seen() const {
@@ -343,10 +352,54 @@ TEST_CASE("ranks in another call of the same number are named if they are the fe
   };
   CHECK(
       job({0, 1, 2}, {3}) ==
-      "rank 3 (gpu-01) is the likely cause: waiting (futex) for 30 min, while ranks 0-2 waited in "
-      "#9 all_reduce[8]");
+      "rank 3 (gpu-01) is the likely cause: at #9 barrier, waiting (futex) for 30 min, while ranks "
+      "0-2 waited in #9 all_reduce[8]");
   CHECK(job({0, 1}, {2, 3}).empty());
   CHECK(job({0, 1, 2, 3}, {}).empty());
+}
+
+TEST_CASE("ranks that have made another call before are named with both calls") {
+  const auto recorded = [](Job job, const std::vector<int>& ranks, std::uint64_t begun,
+                           std::uint64_t open, const std::vector<std::string>& recent) {
+    return job.records(ranks, begun, open, recent);
+  };
+  const std::vector<std::string> right = {"#8 barrier", "#9 all_reduce[8]", "#10 all_reduce[8]"};
+  // All have failed since, and guess which call that was.
+  Job failed = recorded(Job(4).timed_out(0).timed_out(1).timed_out(2), {0, 1, 2}, 10, 10, right);
+  CHECK(recorded(failed, {3}, 9, 9, {"#8 barrier", "#9 barrier"}).suspect() ==
+        "rank 3 (gpu-01) is the likely cause: at #9 barrier, while ranks 0-2 waited in "
+        "#9 all_reduce[8]");
+  CHECK(recorded(failed, {3}, 10, 10, right).suspect().empty());
+  Job asleep =
+      recorded(failed, {3}, 11, 0, {"#9 all_reduce[2]", "#10 all_reduce[8]", "#11 barrier"});
+  asleep.asleep({3});
+  CHECK(asleep.suspect() ==
+        "rank 3 (gpu-01) is the likely cause: at #9 all_reduce[2], asleep (clock_nanosleep) for 10 "
+        "min, while ranks 0-2 waited in #9 all_reduce[8]");
+  // Two against two, and three calls.
+  Job half = recorded(Job(4).timed_out(0), {0, 1}, 10, 10, right);
+  CHECK(recorded(half, {2, 3}, 9, 9, {"#9 barrier"}).suspect().empty());
+  CHECK(recorded(recorded(half, {2}, 9, 9, {"#9 gather"}), {3}, 9, 9, {"#9 barrier"})
+            .suspect()
+            .empty());
+}
+
+TEST_CASE("a guess of the call in which ranks failed says of no rank that it is still inside") {
+  Job job(4);
+  job.timed_out(0).timed_out(1).timed_out(2).timed_out(3);
+  job.records({0, 1, 2}, 10, 10, {"#9 all_reduce[8]", "#10 all_reduce[8]"});
+  CHECK(job.records({3}, 9, 9, {"#9 all_reduce[8]"}).suspect().empty());
+}
+
+TEST_CASE("a rank that waits for a message is behind only if all others wait for it") {
+  const auto job = [](int ranks) {
+    Job made(ranks);
+    made.timed_out(0).at({3}, Kind::collective, "after #8 barrier, in recv (a.py:7)");
+    made.calls({0, 1, 2}, 9, 9, "#9 barrier").calls({3}, 8, 0, "#8 barrier");
+    return made;
+  };
+  CHECK(job(4).seen().named() == 3);
+  CHECK(job(5).at({4}, Kind::waiting, "waiting (poll)").suspect().empty());  // perhaps for rank 4
 }
 
 TEST_CASE("ranks still in a call that the others have ended are behind") {

@@ -63,6 +63,8 @@ void check_same(const WorkerExits& a, const WorkerExits& b) {
     CHECK(a.calls[i].open == b.calls[i].open);
     CHECK(a.calls[i].shown == b.calls[i].shown);
     CHECK(a.calls[i].ranks == b.calls[i].ranks);
+    CHECK(a.calls[i].recent == b.calls[i].recent);
+    CHECK(a.calls[i].failed == b.calls[i].failed);
   }
   REQUIRE(a.places.size() == b.places.size());
   for (size_t i = 0; i < a.places.size(); ++i) {

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/worker/flight_recorder.h"
+
+#include <fstream>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+
+#include "agent/worker/recorder_hook.h"
+#include "agent/worker/worker_env.h"
+#include "base/log.h"
+#include "launcher/process/py_spy.h"
+#include "launcher/process/recorded_calls.h"
+
+namespace ddprun::agent {
+namespace {
+
+constexpr std::string_view kPath = "PYTHONPATH";
+constexpr const char* kHookFile = "/sitecustomize.py";
+constexpr std::chrono::milliseconds kTimeToAnswer{500};
+
+}  // namespace
+
+FlightRecorder::~FlightRecorder() {
+  if (folder_.empty()) return;
+  begin(0, 0);
+  unlink((folder_ + kHookFile).c_str());
+  rmdir(folder_.c_str());
+}
+
+void FlightRecorder::open(const JobSpec& job, const std::vector<std::string>& environment,
+                          std::string folder) {
+  if (!job.flight_recorder || !launcher::is_python(job.program)) return;
+  if (mkdir(folder.c_str(), 0700) != 0) {
+    return log::debug("no folder for the calls that PyTorch records");
+  }
+  folder_ = std::move(folder);
+  std::ofstream file(folder_ + kHookFile);
+  file << kRecorderHook;
+  file.close();
+  if (!file) return;
+  const char* const inherited = find_variable(environment, kPath);
+  variables_ = {std::string(kPath) + "=" + folder_ +
+                    (inherited == nullptr ? "" : ":" + std::string(inherited)),
+                "DDPRUN_RECORDER_FOLDER=" + folder_};
+}
+
+void FlightRecorder::begin(int first_rank, int local_size) {
+  const int first = std::exchange(first_rank_, first_rank);
+  const int end = first + std::exchange(local_size_, local_size);
+  for (int rank = first; rank < end && !folder_.empty(); ++rank) {
+    unlink(socket_of(rank).c_str());
+    unlink(file_of(rank).c_str());
+  }
+}
+
+std::string FlightRecorder::socket_of(int rank) const {
+  return variables_.empty() ? "" : folder_ + "/" + std::to_string(rank);
+}
+
+std::string FlightRecorder::file_of(int rank) const {
+  return variables_.empty() ? "" : socket_of(rank) + ".last";
+}
+
+std::map<int, std::vector<launcher::WorkerCall>> calls_of(
+    const std::vector<WorkerProcess>& workers) {
+  std::map<int, std::vector<launcher::WorkerCall>> calls;
+  std::vector<std::string> sockets;
+  for (const WorkerProcess& worker : workers) {
+    calls[worker.rank] = launcher::calls_of(worker.pid, worker.rank);
+    sockets.push_back(calls[worker.rank].empty() ? worker.recorder : "");
+  }
+  const auto recorded = launcher::recorded_calls(sockets, kTimeToAnswer);
+  for (size_t i = 0; i < workers.size(); ++i) {
+    if (!recorded[i].empty()) calls[workers[i].rank] = recorded[i];
+  }
+  return calls;
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string_view>
+
+namespace ddprun::agent {
+
+/// The sitecustomize.py of workers, with which they say where they are in PyTorch's flight
+/// recorder.
+inline constexpr std::string_view kRecorderHook =
+    R"hook("""Lets ddprun read which collective calls a worker has made, from PyTorch's own flight recorder, when it asks.
+
+ddprun puts the folder of this file in front of PYTHONPATH. The file takes it out again, runs the sitecustomize that the
+user has, and waits until the program has made a process group. From then on a thread listens at the socket
+DDPRUN_RECORDER_FOLDER/RANK, and answers each connection; a program that ends by an exception leaves the same answer in
+DDPRUN_RECORDER_FOLDER/RANK.last.
+"""
+import os
+import sys
+
+RECENT = 16  # calls of a group in an answer
+BACKENDS = ('gloo', 'nccl')
+SAME_SIZES = ('all_reduce', 'broadcast', 'reduce', '_allgather_base', '_reduce_scatter_base')  # on all ranks
+place = os.environ.pop('DDPRUN_RECORDER_FOLDER', '')
+
+
+def shown(entry):
+    name = entry['profiling_name'].rpartition(':')[2]
+    count = 0
+    for sizes in entry['input_sizes']:
+        elements = 1
+        for size in sizes:
+            elements *= size
+        count += elements
+    return f'#{entry["collective_seq_id"]} {name}' + (f'[{count}]' if count and name in SAME_SIZES else '')
+
+
+def groups_of(c10d):
+    """(backend, name) of each group that this rank is in, and a number for it that is the same on all its ranks."""
+    import zlib
+    world, found = c10d._world, {}
+    for group, members in list(world.pg_group_ranks.items()):
+        name = world.pg_names.get(group)
+        if name is not None:
+            own = c10d.get_backend(group)  # or a name for several
+            for backend in (own,) if own in BACKENDS else BACKENDS:
+                text = f'{backend} {name} {sorted(members)}'
+                found[backend, name] = 1 << 32 | zlib.crc32(text.encode())
+    return found
+
+
+def ended_in_message():
+    """Whether the exception that ends the program came from send or receive, which are not counted."""
+    step, names = sys.last_traceback, []
+    while step is not None:
+        if step.tb_frame.f_code.co_filename.endswith('distributed_c10d.py'):
+            names.append(step.tb_frame.f_code.co_name)
+        step = step.tb_next
+    return any('send' in name or 'recv' in name for name in names)
+
+
+def answer(c10d, has_failed):
+    import json
+    library = c10d.torch._C._distributed_c10d
+    waits = has_failed and not ended_in_message()
+    groups = groups_of(c10d)
+    lists = {key: [] for key in groups}
+    for backend in BACKENDS:
+        for entry in json.loads(library._dump_fr_trace_json(True, False, backend)).get('entries', ()):
+            calls = lists.get((backend, entry['process_group'][0]))
+            if calls is None or entry['is_p2p']:
+                continue
+            if calls and entry['collective_seq_id'] <= calls[-1]['collective_seq_id']:
+                calls.clear()  # of an earlier group of this name
+            calls.append(entry)
+    found = []
+    for key, number in groups.items():
+        calls = lists[key]
+        numbers = [call['collective_seq_id'] for call in calls if not call['retired']]
+        begun = calls[-1]['collective_seq_id'] if calls else 0
+        found.append({'group': number, 'begun': begun, 'open': numbers[0] if numbers else begun * waits,
+                      'failed': has_failed, 'recent': [shown(call) for call in calls[-RECENT:]]})
+    return json.dumps(found).encode()
+
+
+def serve(listener, c10d):
+    import socket
+    while True:
+        try:
+            connection = listener.accept()[0]
+            with connection:
+                connection.settimeout(1)
+                connection.sendall(answer(c10d, False))
+        except Exception:  # another release of PyTorch, or a reader that has gone: ddprun does without
+            pass
+
+
+def leave_answer(c10d, process):
+    if hasattr(sys, 'last_value') and os.getpid() == process:  # an exception ends the program
+        try:
+            with open(os.path.join(place, os.environ['RANK'] + '.last'), 'wb') as file:
+                file.write(answer(c10d, True))
+        except Exception:
+            pass
+
+
+def listen(c10d):
+    import _thread
+    import atexit
+    import socket
+    try:
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(os.path.join(place, os.environ['RANK']))
+        listener.listen(4)
+    except (KeyError, OSError):
+        return  # a process that the worker has forked
+    _thread.start_new_thread(serve, (listener, c10d))
+    atexit.register(leave_answer, c10d, os.getpid())
+
+
+class Watch:
+    """Waits for the import of `name`, and for the first process group."""
+    name = 'torch.distributed.distributed_c10d'
+
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        if name != cls.name:
+            return None
+        sys.meta_path.remove(cls)
+        spec = next((spec for spec in (finder.find_spec(name, path, target) for finder in sys.meta_path) if spec), None)
+        if spec is not None:
+            load = spec.loader.exec_module
+
+            def exec_module(module):
+                load(module)
+                cls.wrap(module)
+
+            spec.loader.exec_module = exec_module
+        return spec
+
+    @staticmethod
+    def wrap(c10d):
+        library = getattr(c10d.torch._C, '_distributed_c10d', None)
+        update = getattr(c10d, '_update_default_pg', None)
+        if update is None or not hasattr(library, '_dump_fr_trace_json'):
+            return
+
+        def update_and_listen(group):
+            update(group)
+            if group is not None and c10d._update_default_pg is update_and_listen:
+                c10d._update_default_pg = update
+                listen(c10d)
+
+        c10d._update_default_pg = update_and_listen
+
+
+def start():
+    here = os.path.dirname(__file__)
+    inherited = os.environ.get('PYTHONPATH', '')
+    if inherited.startswith(here):
+        inherited = inherited[len(here) + 1:]
+        os.environ.pop('PYTHONPATH')
+        if inherited:
+            os.environ['PYTHONPATH'] = inherited
+    sys.path[:] = [folder for folder in sys.path if folder != here]
+    sys.meta_path.insert(0, Watch)
+    mine = sys.modules.pop(__name__)
+    try:
+        import sitecustomize  # noqa: F401 - the user's
+    except ImportError as error:
+        if error.name != 'sitecustomize':
+            raise
+    finally:
+        sys.modules.setdefault(__name__, mine)
+
+
+start()
+)hook";
+
+}  // namespace ddprun::agent
