@@ -17,7 +17,9 @@ CollectedStacks collected(const std::string& host, const StackRequest& request,
     ProcessStack& stack = result.of_rank[rank] = std::move(read.of[pid]);
     // The helper may have been killed, or could not start.
     if (stack.sample.state == '?') stack.sample = launcher::sample_processes({pid})[0];
-    ranks.push_back(rank_stack(rank, result.of_rank[rank]));
+    RankStack& shown = ranks.emplace_back(rank_stack(rank, result.of_rank[rank]));
+    const std::string call = launcher::call_text(result.calls[rank]);
+    if (!call.empty()) shown.state = call + ", " + shown.state;
   }
   result.stacks = stacks_of_node(host, ranks, read.notes);
   return result;

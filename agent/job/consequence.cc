@@ -34,6 +34,7 @@ constexpr std::string_view kWords[] = {
     "ncclremoteerror",
     "socket closed",
     "heartbeat",
+    "collective mismatch",
 };
 
 std::string lower(std::string_view text) {

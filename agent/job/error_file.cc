@@ -94,13 +94,15 @@ std::string read_error_file(const std::string& path) {
   return bytes;
 }
 
-std::string read_error_file_of_before(const std::string& path, const std::timespec& when) {
+bool is_of_before(const std::string& path, const std::timespec& when) {
   struct stat about{};
-  if (stat(path.c_str(), &about) != 0) return "";
+  if (stat(path.c_str(), &about) != 0) return false;
   const auto& written = about.st_mtim;
-  const bool is_older =
-      std::pair(written.tv_sec, written.tv_nsec) < std::pair(when.tv_sec, when.tv_nsec);
-  return is_older ? read_error_file(path) : "";
+  return std::pair(written.tv_sec, written.tv_nsec) < std::pair(when.tv_sec, when.tv_nsec);
+}
+
+std::string read_error_file_of_before(const std::string& path, const std::timespec& when) {
+  return is_of_before(path, when) ? read_error_file(path) : "";
 }
 
 std::string error_file_for_caller(const rendezvous::Failure& failure, std::string_view worker_file,

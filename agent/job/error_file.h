@@ -44,6 +44,9 @@ std::string read_error_file(const std::string& path);
 /// the kernel dates files by this clock.
 std::string read_error_file_of_before(const std::string& path, const std::timespec& when);
 
+/// Whether there is a file that was last written before `when`, as the kernel dates files.
+bool is_of_before(const std::string& path, const std::timespec& when);
+
 /// The bytes of ddprun's own error file, for the program that started ddprun: `worker_file` of the
 /// worker that failed first, with that worker's exit code, as torchrun adds it (minus the signal's
 /// number if one killed it). If `worker_file` is empty, as for a worker of another node, the file

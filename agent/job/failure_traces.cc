@@ -34,13 +34,14 @@ Traces read_traces(const launcher::WorkerEnd& end, const TracePlaces& places,
                    std::timespec stopped) {
   const std::string file = end.stopped ? read_error_file_of_before(places.error_file, stopped)
                                        : read_error_file(places.error_file);
+  const bool counts = !end.stopped || is_of_before(places.calls_file, stopped);
   const bool may_lack_space = !end.stopped && end.status.signal() != SIGKILL;
   return {parse_error_file(file).value_or(WorkerException()),
           places.stderr_end.read(),
           may_lack_space ? full_disk_text(places.log_files) : "",
           core_of(end.status, end.pid),
           places.log_folder,
-          launcher::left_calls(places.calls_file)};
+          counts ? launcher::left_calls(places.calls_file) : std::vector<launcher::WorkerCall>()};
 }
 
 /// A pending read(): the files or the limit conclude it, once.

@@ -2,7 +2,7 @@
 """A rank makes a collective call too many."""
 from failure import Failure
 
-FAILURE = Failure('an extra collective', r'#\d+ all_?reduce *\[2\]', launchers=('ddprun', 'torchrun'), with_ddp=True)
+FAILURE = Failure('an extra collective', r'#\d+ all_?reduce *\[2\]|collective mismatch', launchers=('ddprun', 'torchrun'), with_ddp=True)
 
 
 def inject(job):

@@ -24,7 +24,7 @@ action = sys.argv[1]
 rank = int(os.environ['RANK'])
 guilty = rank == int(os.environ['FAILURES_RANK'])
 folder = os.environ['FAILURES_FOLDER']
-STEPS = 50
+STEPS = 50 if action != 'slow' else 200
 
 
 class Samples(torch.utils.data.Dataset):
@@ -62,15 +62,13 @@ def lock_both():
         second.acquire()
 
 
+def be_slow():
+    time.sleep(0.4)
+
+
 def find_next():
     while True:
         pass
-
-
-def be_slow():
-    while True:
-        time.sleep(0.4)
-        train_step()
 
 
 def read_message():
@@ -94,7 +92,7 @@ def check_loss():
 
 
 def fill_memory_file():
-    with open('/dev/shm/samples', 'wb') as file:
+    with open(os.path.join(os.environ['FAILURES_SHM'], 'samples'), 'wb') as file:
         while True:
             file.write(bytes(1 << 16))
             file.flush()
@@ -117,7 +115,7 @@ def stop_early(leaves_group):
 
 ACTIONS = {'hang': load_batch, 'desync': dist.barrier, 'early': lambda: stop_early(False),
            'early_left': lambda: stop_early(True), 'open': open_pipe, 'locks': lock_both, 'loop': find_next,
-           'slow': be_slow, 'receive': read_message, 'child': run_child, 'input': ask_user, 'nan': check_loss,
+           'receive': read_message, 'child': run_child, 'input': ask_user, 'nan': check_loss,
            'shm': fill_memory_file, 'save': save, 'gpu': use_gpu, 'abort': lambda: ctypes.CDLL(None).abort(),
            'extra': lambda: dist.all_reduce(torch.ones(2)),
            'hook': lambda: model.module.weight.register_hook(hook)}
@@ -140,6 +138,8 @@ for step, batch in enumerate(torch.utils.data.DataLoader(Samples(), num_workers=
         ACTIONS[action]()
     if step == 3 and action == 'sizes':
         dist.all_reduce(torch.ones(8 if guilty else 4))
+    if guilty and action == 'slow':
+        be_slow()
     train_step(batch)
 dist.barrier()
 dist.destroy_process_group()
