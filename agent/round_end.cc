@@ -104,7 +104,7 @@ void RoundEnd::on_traces(const launcher::WorkerEnd& end, std::optional<std::size
   if (end.stopped && !exception.empty()) exits_.victims.push_back({failure.rank, exception});
   note_consequence(failure);
   note_place(failure);
-  // One that was stopped while it failed has waited, too.
+  // A worker that was stopped while it failed has waited, too.
   if (end.stopped || is_consequence(failure)) add_calls(exits_.calls, failure.rank, traces.calls);
   if (number) settle(failures_.examined(*number, std::move(failure)));
   --under_examination_;

@@ -171,7 +171,7 @@ class Server {
     for (const std::string& variable : pmix_->variables()) {
       tell({.kind = MpiNews::Kind::variable, .text = variable});
     }
-    // Of Open MPI 5, and of 4, where nodes that share a host would take each other's.
+    // Open MPI 5 reads the first, 4 the second: nodes on one host would take each other's files.
     for (const char* name :
          {"OMPI_MCA_btl_sm_backing_directory", "OMPI_MCA_btl_vader_backing_directory"}) {
       if (!folder_->is_in_memory() || std::getenv(name) != nullptr) continue;

@@ -119,8 +119,8 @@ Result<PmixServer::Library> PmixServer::Library::load(const std::string& program
                                  ": Open MPI's ranks need libpmix 4.2 or later"};
 }
 
-/// They run in libpmix's threads. An answer from within could wait for such a thread for ever: what
-/// needs more than a status is answered from the executor.
+/// The callbacks, which run in libpmix's threads. An answer from within could deadlock with such a
+/// thread, so the executor sends each answer that needs more than a status.
 struct PmixServer::Callbacks {
   using Status = pmix::Status;
 

@@ -41,7 +41,7 @@ class PmixServer {
                                                    const std::string& program, Hooks hooks);
   ~PmixServer();
 
-  /// What a rank has to have in its environment, besides PMIX_RANK: "NAME=value".
+  /// The variables of each rank's environment besides PMIX_RANK: "NAME=value".
   const std::vector<std::string>& variables() const { return variables_; }
 
  private:

@@ -159,7 +159,7 @@ void WorkerEnv::decide_shared(const rendezvous::Layout& layout, const rendezvous
   }
 }
 
-/// Where the ranks of MPI are; where their server is follows when it runs.
+/// Sets the variables of MPI's ranks. Those of their server follow when it runs.
 void WorkerEnv::decide_mpi(const rendezvous::Layout& layout) {
   if (has_pmi1(job_.mpi)) {
     shared_.push_back(variable("PMI_SIZE", layout.world_size));

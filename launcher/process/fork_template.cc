@@ -181,7 +181,7 @@ void ForkTemplate::read_output() {
                      });
 }
 
-/// As much as a pipe holds. Whether more may come.
+/// Reads what the pipe holds. Returns whether more may come.
 bool ForkTemplate::take_output() {
   std::array<char, 64UL * 1024> bytes;
   const ssize_t size = read(output_.native_handle(), bytes.data(), bytes.size());

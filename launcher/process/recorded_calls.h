@@ -10,9 +10,9 @@
 
 namespace ddprun::launcher {
 
-/// Where workers of PyTorch are in the order of their groups' collective calls, as its flight
-/// recorder counts them. A worker says so by a line of JSON: at its socket, or in the file that it
-/// leaves when an exception ends it (agent/worker/recorder_hook.h).
+// The places of PyTorch's workers in the order of their groups' collective calls, as PyTorch's
+// flight recorder counts them. A worker writes them as a line of JSON: at its socket, or into a
+// file when an exception ends it (agent/worker/recorder_hook.h).
 
 /// Asks the workers at these sockets, all at once, and waits for `limit`: those that have not
 /// answered by then, or that have no socket, have no calls. For any thread; blocks.

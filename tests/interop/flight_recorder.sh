@@ -18,7 +18,7 @@ grep -q 'after #3 all_reduce\[20\]' "$work/status" || fail "rank 2 has made no c
 kill -TERM "$ddprun"
 finish
 
-# What the program sees.
+# The program's own sitecustomize and environment.
 mkdir "$work/user"
 echo 'print("the sitecustomize of the user", flush=True)' >"$work/user/sitecustomize.py"
 seen() { grep -oh 'environment.*\|the sitecustomize.*' "$1" | sort -u; }

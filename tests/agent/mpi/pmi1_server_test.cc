@@ -164,7 +164,7 @@ TEST_CASE("nodes tell each other their numbers of ranks, in any order") {
   }
 }
 
-TEST_CASE("what killed ranks of MPICH leave is known by the round's name") {
+TEST_CASE("files of killed ranks of MPICH have the round's name") {
   const MpiNodes mpi{"ddprun_7839216512602422893_0", {2, 2}, {}};
   CHECK(mpich_files(mpi, 1) ==
         std::vector<std::string>{"mpich_shm_ec26868_1", "mpich_vci_ec26868_1"});
