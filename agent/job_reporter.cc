@@ -7,7 +7,6 @@
 #include "agent/job/report.h"
 #include "agent/master/master.h"
 #include "base/log.h"
-#include "base/log_listener.h"
 #include "base/text.h"
 #include "launcher/process/exit_status.h"
 

@@ -12,7 +12,6 @@
 #include <spdlog/spdlog.h>
 
 #include "base/colour.h"
-#include "base/log_listener.h"
 
 namespace ddprun::log {
 namespace {

@@ -10,6 +10,13 @@
 
 namespace ddprun::log {
 
+/// Sets the function that also gets each warning, and each recovery (`is_over`), at whatever level.
+/// An empty function removes it.
+void set_listener(std::function<void(std::string_view text, bool is_over)> listener);
+
+/// Logs like info(): the condition of an earlier warning is over.
+void recovery(std::string_view text);
+
 /// "debug", "info", "warning", "error" or "off". Errors: usage.
 Result<Level> parse_level(std::string_view name);
 

@@ -10,7 +10,7 @@
 #include "cli/line/flags.h"
 #include "cli/line/usage_error.h"
 #include "cli/line/values.h"
-#include "cli/manifest/manifest_options.h"
+#include "cli/manifest/manifest.h"
 #include "cli/manual/pages.h"
 
 namespace ddprun::cli {

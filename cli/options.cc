@@ -19,7 +19,6 @@
 #include "cli/line/flags.h"
 #include "cli/line/usage_error.h"
 #include "cli/manifest_line.h"
-#include "cli/manual/help.h"
 #include "cli/manual/pages.h"
 #include "cli/manual/version.h"
 #include "cli/remote_job.h"

@@ -10,7 +10,7 @@
 #include "agent/job/error_file.h"
 #include "agent/job/report.h"
 #include "fuzz/target.h"
-#include "launcher/output/stderr_tail.h"
+#include "launcher/output/recent_output.h"
 
 namespace {
 

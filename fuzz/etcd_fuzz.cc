@@ -17,7 +17,7 @@
 #include <boost/asio/write.hpp>
 
 #include "fuzz/target.h"
-#include "rendezvous/etcd/exchange.h"
+#include "rendezvous/etcd/gateway.h"
 #include "rendezvous/etcd/messages.h"
 
 namespace {

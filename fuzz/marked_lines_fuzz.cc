@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "fuzz/feed.h"
 #include "fuzz/target.h"
-#include "launcher/output/marked_lines.h"
+#include "launcher/output/line_queue.h"
 
 namespace {
 

@@ -13,7 +13,7 @@
 #include "fuzz/feed.h"
 #include "fuzz/target.h"
 #include "launcher/output/line_splitter.h"
-#include "launcher/output/stderr_tail.h"
+#include "launcher/output/recent_output.h"
 
 namespace {
 

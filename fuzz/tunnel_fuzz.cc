@@ -18,8 +18,8 @@
 #include <boost/asio/write.hpp>
 
 #include "fuzz/target.h"
+#include "rendezvous/access/tunnel_flow.h"
 #include "rendezvous/access/tunnel_line.h"
-#include "rendezvous/wire/tunnel_frames.h"
 
 namespace {
 

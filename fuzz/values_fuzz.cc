@@ -13,7 +13,7 @@
 #include "base/text.h"
 #include "cli/doctor/json.h"
 #include "cli/line/rdzv_conf.h"
-#include "cli/line/signal_list.h"
+#include "cli/line/setters.h"
 #include "cli/line/values.h"
 #include "fuzz/target.h"
 #include "remote/hosts.h"

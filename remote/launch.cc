@@ -28,7 +28,6 @@
 #include "launcher/process/spawn.h"
 #include "remote/connection.h"
 #include "remote/follow.h"
-#include "remote/own_lines.h"
 #include "remote/roster.h"
 
 namespace ddprun::remote {

@@ -2,8 +2,80 @@
 #include "rendezvous/prior_round.h"
 
 #include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <utility>
+
+#include "base/text.h"
 
 namespace ddprun::rendezvous {
+namespace {
+
+constexpr size_t kMostWays = 3;  // ways to end; the other victims share a line
+constexpr size_t kMostSignals = 2;
+constexpr size_t kMostRuns = 8;      // of ranks in a line about victims
+constexpr size_t kLongestText = 80;  // of a text that another node wrote
+
+std::string short_text(const std::string& text) {
+  std::string line = printable(std::string_view(text).substr(0, kLongestText));
+  std::replace(line.begin(), line.end(), '\n', ' ');
+  return line;
+}
+
+std::string took_text(double seconds) {
+  const std::chrono::duration<double> took(seconds);
+  return duration_text(std::chrono::duration_cast<std::chrono::nanoseconds>(took));
+}
+
+void append(std::vector<int>& ranks, const std::vector<int>& more) {
+  ranks.insert(ranks.end(), more.begin(), more.end());
+}
+
+}  // namespace
+
+void FailureSummary::add(const WorkerExits& of_node) {
+  for (const Victim& victim : of_node.victims) {
+    victims_[victim.how].push_back(victim.rank);
+  }
+  if (of_node.stopped.empty()) return;
+  Stop& stop = stops_[of_node.signal];
+  append(stop.ranks, of_node.stopped);
+  append(stop.killed, of_node.killed);
+  stop.seconds = std::max(stop.seconds, of_node.seconds);
+}
+
+std::string FailureSummary::text(int root_cause) const {
+  std::vector<std::pair<std::string, std::vector<int>>> ways(victims_.begin(), victims_.end());
+  for (auto& [how, ranks] : ways) std::erase(ranks, root_cause);
+  std::erase_if(ways, [](const auto& way) { return way.second.empty(); });
+  std::stable_sort(ways.begin(), ways.end(),
+                   [](const auto& a, const auto& b) { return a.second.size() > b.second.size(); });
+
+  std::string text;
+  std::vector<int> others;
+  for (size_t i = 0; i < ways.size(); ++i) {
+    const auto& [how, ranks] = ways[i];
+    if (i >= kMostWays) {
+      append(others, ranks);
+      continue;
+    }
+    text += "\n" + ranks_text(ranks, kMostRuns) + " failed too (" + short_text(how) + ")";
+  }
+  if (!others.empty()) text += "\n" + ranks_text(others, kMostRuns) + " failed in other ways";
+
+  size_t signals = 0;
+  for (const auto& [signal, stop] : stops_) {
+    if (++signals > kMostSignals) break;
+    text += "\n" + ranks_text(stop.ranks, kMostRuns) + (stop.ranks.size() == 1 ? " was" : " were") +
+            " stopped by ddprun (" + short_text(signal) + ", gone after " + took_text(stop.seconds);
+    if (!stop.killed.empty() && signal != "SIGKILL") {
+      text += "; " + ranks_text(stop.killed, kMostRuns) + " needed SIGKILL";
+    }
+    text += ')';
+  }
+  return text.empty() ? text : text.substr(1);
+}
+
 namespace {
 
 /// More than a job has had; it bounds what nodes report.

@@ -50,7 +50,7 @@ CONFINED = {
     r"toml\+\+/": r"cli/line/config\.cc",
     r"(spdlog|fmt)/": r"base/log\.cc",
     r"boost/process": r"launcher/process/worker\.cc",
-    r"boost/beast": r"rendezvous/etcd/exchange\.cc|agent/ask/http_server\.cc",
+    r"boost/beast": r"rendezvous/etcd/gateway\.cc|agent/ask/http_server\.cc",
     r"hwloc": r"launcher/kernel/topology\.cc",
     r"elfutils/": r"launcher/kernel/native_stack\.cc",
     r"openssl/": r"rendezvous/secret/openssl\.h",

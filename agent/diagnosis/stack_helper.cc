@@ -22,7 +22,7 @@
 #include "base/fd.h"
 #include "launcher/devices/gpu_wait_reader.h"
 #include "launcher/kernel/native_stack.h"
-#include "launcher/kernel/trace_access.h"
+#include "launcher/kernel/stopped_thread.h"
 #include "launcher/process/process_use.h"
 #include "launcher/process/py_spy.h"
 #include "launcher/process/spawn.h"

@@ -14,7 +14,7 @@
 #include "base/bounded_json.h"
 #include "base/fd.h"
 #include "base/text.h"
-#include "launcher/output/stderr_tail.h"
+#include "launcher/output/recent_output.h"
 
 namespace ddprun::agent {
 namespace {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -12,9 +13,9 @@
 #include "agent/job/job_spec.h"
 #include "agent/master/elected_master.h"
 #include "agent/master/master.h"
-#include "agent/master/master_mark.h"
 #include "base/async_jobs.h"
 #include "base/error.h"
+#include "base/fd.h"
 #include "rendezvous/layout.h"
 #include "rendezvous/net/endpoint.h"
 #include "rendezvous/net/resolver.h"
@@ -24,6 +25,28 @@
 #include "rendezvous/session/store_entrance.h"
 
 namespace ddprun::agent {
+
+/// Marks the process of this host that is a job's master, if the master has several ports: a free
+/// port does not show whether an earlier process of the job is stuck, and still has its workers.
+/// The mark is a name in the network namespace, like the ports. The kernel frees it when its
+/// process has ended. Nobody can connect to it, or send it anything.
+class MasterMark {
+ public:
+  /// The mark of this user's job with this id.
+  explicit MasterMark(const std::string& run_id);
+
+  /// Takes the mark. Returns false if another process of this user has it. Returns true also if the
+  /// kernel refuses such sockets, or another user has taken the name: then nothing is known.
+  bool take();
+
+  /// The inode of the owner's socket when take() failed; 0: unknown.
+  std::uint32_t owner() const { return owner_; }
+
+ private:
+  std::string name_;
+  Fd socket_;
+  std::uint32_t owner_ = 0;
+};
 
 /// This node's connection to the job's master. If the endpoint is an address of this host, the
 /// master runs in this process.

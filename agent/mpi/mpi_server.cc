@@ -37,8 +37,8 @@
 #include "base/fd.h"
 #include "base/host_name.h"
 #include "base/text.h"
-#include "launcher/guardian/abandoned_dirs.h"
 #include "launcher/guardian/guardian.h"
+#include "launcher/output/log_dir.h"
 #include "launcher/process/process_use.h"
 
 namespace ddprun::agent {

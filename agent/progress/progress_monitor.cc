@@ -8,8 +8,8 @@
 #include "agent/diagnosis/stack_helper.h"
 #include "agent/progress/notify_message.h"
 #include "agent/worker/worker_env.h"
-#include "agent/worker/worker_pids.h"
 #include "base/log.h"
+#include "launcher/process/process_use.h"
 
 namespace ddprun::agent {
 namespace {

@@ -10,11 +10,11 @@
 #include <utility>
 
 #include "agent/worker/worker_env.h"
-#include "agent/worker/worker_pids.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "launcher/process/exit_status.h"
+#include "launcher/process/process_use.h"
 #include "rendezvous/random_name.h"
 
 namespace ddprun::agent {

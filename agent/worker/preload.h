@@ -13,7 +13,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "agent/job/job_spec.h"
-#include "launcher/output/stderr_tail.h"
+#include "launcher/output/recent_output.h"
 #include "launcher/process/fork_template.h"
 #include "rendezvous/layout.h"
 

@@ -12,7 +12,6 @@
 #include "agent/diagnosis/stack_helper.h"
 #include "agent/diagnosis/whereabouts.h"
 #include "base/log.h"
-#include "base/log_listener.h"
 #include "base/text.h"
 #include "launcher/devices/gpu_wait_reader.h"
 #include "launcher/kernel/process_sample.h"

@@ -13,7 +13,6 @@
 
 #include "base/log.h"
 #include "base/signal_masked_thread.h"
-#include "cli/doctor/collect.h"
 #include "cli/doctor/facts.h"
 #include "cli/doctor/json.h"
 #include "cli/doctor/pairs.h"
@@ -23,6 +22,27 @@
 #include "store/client.h"
 
 namespace ddprun::doctor {
+
+Result<std::vector<std::optional<std::string>>> collect(store::Client& store,
+                                                        const std::vector<std::string>& keys,
+                                                        std::chrono::milliseconds limit) {
+  const Result<> waited = store.wait(keys, limit);
+  if (!waited && store.lost()) return waited.error();
+  std::vector<std::optional<std::string>> values;
+  for (const std::string& key : keys) {
+    const Result<bool> is_there = waited ? Result<bool>(true) : store.check({key});
+    if (!is_there) return is_there.error();
+    if (!*is_there) {
+      values.emplace_back();
+      continue;
+    }
+    Result<std::vector<std::string>> value = store.multi_get({key});  // it waits for no key
+    if (!value) return value.error();
+    values.emplace_back(std::move(value->front()));
+  }
+  return values;
+}
+
 namespace {
 
 constexpr int kCannotTell = 125;

@@ -17,15 +17,123 @@
 #include <system_error>
 #include <unistd.h>
 #include <utility>
+#include <vector>
 
 #include "base/fd.h"
+#include "base/file_text.h"
 #include "base/host_name.h"
 #include "base/signal_masked_thread.h"
-#include "cli/doctor/cgroup.h"
-#include "cli/doctor/read_gpus.h"
+#include "launcher/devices/gpu_errors.h"
+#include "launcher/devices/gpu_use.h"
+#include "launcher/devices/nvml.h"
+#include "launcher/kernel/control_groups.h"
+#include "launcher/kernel/kernel_log.h"
 #include "launcher/process/py_spy.h"
 
 namespace ddprun::doctor {
+namespace {
+
+using launcher::Nvml;
+
+struct Memory {  // nvmlMemory_t of nvml.h
+  unsigned long long total, free, used;
+};
+constexpr size_t kMostErrors = 8;  // shown
+constexpr int kUncorrected = 1;    // NVML_MEMORY_ERROR_TYPE_UNCORRECTED
+constexpr int kSinceReboot = 0;    // NVML_VOLATILE_ECC
+
+/// Counts the GPU's links that are up and down.
+void count_links(Gpu& gpu, const Nvml& nvml, Nvml::Device device) {
+  constexpr unsigned kMostLinks = 18;  // NVML_NVLINK_MAX_LINKS
+  for (unsigned link = 0; link < kMostLinks; ++link) {
+    int is_active = 0;
+    if (nvml.call("nvmlDeviceGetNvLinkState", device, link, &is_active) != 0) continue;
+    ++(is_active == 1 ? gpu.links_up : gpu.links_down);
+  }
+}
+
+/// The first fault of each kind of each GPU.
+std::vector<std::string> errors_since_boot(const std::string& kmsg) {
+  std::vector<std::string> errors;
+  launcher::KernelLog(launcher::KernelLog::From::boot, kmsg).read([&](std::string_view record) {
+    const auto error = launcher::parse_gpu_error(record);
+    if (!error || !error->of_gpu || errors.size() >= kMostErrors) return;
+    std::string text = error->gpu + ": " + error->text;
+    if (std::ranges::count(errors, text) == 0) errors.push_back(std::move(text));
+  });
+  return errors;
+}
+
+Gpu read_gpu(const Nvml& nvml, unsigned index) {
+  Gpu gpu;
+  int opened = 0;
+  const Nvml::Device device = nvml.at(index, &opened);
+  gpu.is_lost = opened == Nvml::kGpuIsLost;
+  if (device == nullptr) return gpu;
+  unsigned corrected = 0, uncorrected = 0, pending = 0, failed = 0;
+  if (nvml.call("nvmlDeviceGetRemappedRows", device, &corrected, &uncorrected, &pending, &failed) ==
+      0) {
+    gpu.needs_reset = pending != 0;
+    gpu.is_worn_out = failed != 0;
+  }
+  unsigned long long errors = 0;
+  if (nvml.call("nvmlDeviceGetTotalEccErrors", device, kUncorrected, kSinceReboot, &errors) == 0) {
+    gpu.uncorrected_errors = static_cast<std::int64_t>(errors);
+  }
+  Memory memory{};
+  if (nvml.call("nvmlDeviceGetMemoryInfo", device, &memory) == 0 && memory.total > 0) {
+    gpu.memory_used = static_cast<double>(memory.used) / static_cast<double>(memory.total);
+  }
+  unsigned long long reasons = 0;
+  if (nvml.call("nvmlDeviceGetCurrentClocksThrottleReasons", device, &reasons) == 0) {
+    gpu.slowed = launcher::slowdown_text(reasons);
+  }
+  count_links(gpu, nvml, device);
+  return gpu;
+}
+
+}  // namespace
+
+void read_gpus(Facts& facts, const std::string& root, const std::string& nvml_library) {
+  if (access((root + "/proc/driver/nvidia/version").c_str(), R_OK) != 0) return;
+  facts.gpu_errors = errors_since_boot(root + "/dev/kmsg");
+  const Nvml nvml(nvml_library);
+  facts.driver_differs = nvml.error() == Nvml::kVersionsDiffer;
+  if (nvml.error() != 0) return;
+  for (unsigned i = 0; i < nvml.count(); ++i) facts.gpu_health.push_back(read_gpu(nvml, i));
+}
+
+namespace {
+
+/// More than any machine has: version 1 writes "no limit" as a large number.
+constexpr std::int64_t kNoLimit = std::int64_t{1} << 60;
+
+/// The limit in bytes; -1: there is none.
+std::int64_t memory_limit(const std::string& folder) {
+  std::int64_t least = -1;
+  for (const char* name :
+       {"/memory.max", "/memory.limit_in_bytes"}) {  // of version 2, of version 1
+    std::int64_t bytes = kNoLimit;
+    std::ifstream file(folder + name);
+    if (file >> bytes && bytes < kNoLimit && (least < 0 || bytes < least)) least = bytes;
+  }
+  return least;
+}
+
+}  // namespace
+
+ControlGroup read_control_group(const std::string& root) {
+  ControlGroup limits;
+  const std::string cgroup = file_text(root + "/proc/self/cgroup");
+  for (const std::string& folder :
+       launcher::control_groups(cgroup, "memory", root + "/sys/fs/cgroup")) {
+    const std::int64_t bytes = memory_limit(folder);
+    if (bytes >= 0 && (limits.memory < 0 || bytes < limits.memory)) limits.memory = bytes;
+  }
+  if (const auto quota = launcher::cpu_quota(cgroup, root)) limits.cpus = quota->cpus;
+  return limits;
+}
+
 namespace {
 
 namespace fs = std::filesystem;

@@ -1,11 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "cli/doctor/facts.h"
 
 namespace ddprun::doctor {
+
+/// Reads the health of each GPU, as NVML reports it. Does nothing if there is no NVIDIA driver, by
+/// the files under `root`, or no NVML. Takes tens of milliseconds.
+void read_gpus(Facts& facts, const std::string& root = "",
+               const std::string& nvml_library = "libnvidia-ml.so.1");
+
+/// The limits of this process's control group and of those above it, in either version.
+struct ControlGroup {
+  std::int64_t memory = -1;  ///< bytes; -1: no limit
+  double cpus = -1;          ///< -1: no limit
+};
+
+/// Files are under `root`.
+ControlGroup read_control_group(const std::string& root);
 
 /// Reads the facts of this host: files, limits and interfaces. Writes a MiB into each of the
 /// order's folders, and asks the order's python for versions. Blocks as long as its disks do.

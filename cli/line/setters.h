@@ -4,11 +4,21 @@
 #include <chrono>
 #include <limits>
 #include <string_view>
+#include <vector>
 
+#include "base/error.h"
 #include "cli/line/raw_options.h"
 #include "cli/line/values.h"
 
 namespace ddprun::cli {
+
+/// The numbers of comma-separated names of signals, each once. A name is in either case, with or
+/// without "SIG". Pure.
+///
+/// Errors: usage; the sentence follows the flag's name: "got the unknown signal 'SIGTREM'; did you
+/// mean SIGTERM?". Signals that no process can catch, or that do not ask a process to end
+/// (signal(7)), are errors, too.
+Result<std::vector<int>> parse_signals(std::string_view text);
 
 // Setters of the flag table (Flag::set) that take more than a line. Pure.
 

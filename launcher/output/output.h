@@ -25,7 +25,6 @@
 #include "launcher/output/console_writer.h"
 #include "launcher/output/line_splitter.h"
 #include "launcher/output/recent_output.h"
-#include "launcher/output/stderr_tail.h"
 #include "launcher/process/pseudo_terminal.h"
 
 namespace ddprun::launcher {

@@ -8,6 +8,26 @@
 
 namespace ddprun::launcher {
 
+/// Keeps the end of a stream, such as a worker's last lines on stderr, for reports. Pure.
+class StderrTail {
+ public:
+  static constexpr size_t kBytes = 4096;
+  static constexpr int kLines = 20;
+  /// So much of a stream is enough to find them: two stacks of C++ have some 6 KiB, or more.
+  static constexpr size_t kLookedAt = 16UL * 1024;
+
+  void feed(std::string_view bytes);
+
+  /// The last kLines lines that fit into kBytes, without the final newline. Whole lines, unless the
+  /// last one alone is longer. A progress line is reduced to its last state. Leaves out the frames
+  /// of C++ that PyTorch writes below an error, because the error is above them.
+  std::string text() const;
+
+ private:
+  std::string tail_;     // at most 2 * kLookedAt
+  bool is_cut_ = false;  // tail_ may start in the middle of a line
+};
+
 /// The end of a worker's output, both streams in the order of arrival, for later questions. Pure.
 class RecentOutput {
  public:

@@ -148,3 +148,21 @@ UseChange change_of(const std::vector<ProcessUse>& before, const std::vector<Pro
 }
 
 }  // namespace ddprun::launcher
+
+namespace ddprun::agent {
+namespace {
+
+constexpr int kMostAncestors = 64;  // between a worker and a process below it
+
+}  // namespace
+
+std::optional<int> rank_of(pid_t pid, const std::map<pid_t, int>& ranks) {
+  for (int i = 0; i < kMostAncestors && pid > 1; ++i) {
+    const auto found = ranks.find(pid);
+    if (found != ranks.end()) return found->second;
+    pid = launcher::parent_of(pid);
+  }
+  return std::nullopt;
+}
+
+}  // namespace ddprun::agent

@@ -62,3 +62,11 @@ std::optional<ProcessUse> parse_stat_use(const std::string& text);
 std::uint64_t parse_proc_io(const std::string& text);
 
 }  // namespace ddprun::launcher
+
+namespace ddprun::agent {
+
+/// The rank of the worker that is this process or one of its ancestors; nullopt: no worker is.
+/// `ranks` has the workers' ranks by pid.
+std::optional<int> rank_of(pid_t pid, const std::map<pid_t, int>& ranks);
+
+}  // namespace ddprun::agent

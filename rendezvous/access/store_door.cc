@@ -5,7 +5,7 @@
 
 #include "base/log.h"
 #include "rendezvous/net/addresses.h"
-#include "rendezvous/net/hung_up.h"
+#include "rendezvous/net/stream_socket.h"
 
 namespace ddprun::rendezvous {
 namespace {

@@ -15,7 +15,6 @@
 #include "rendezvous/net/stream_socket.h"
 #include "rendezvous/secret/secure_channel.h"
 #include "rendezvous/wire/control_connection.h"
-#include "rendezvous/wire/tunnel_frames.h"
 #include "store/guests.h"
 
 namespace ddprun::rendezvous {

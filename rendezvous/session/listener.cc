@@ -16,11 +16,11 @@
 #include <boost/asio/post.hpp>
 
 #include "base/log.h"
+#include "rendezvous/access/tunnel_flow.h"
 #include "rendezvous/net/endpoint.h"
-#include "rendezvous/net/hung_up.h"
-#include "rendezvous/secret/tls_record.h"
+#include "rendezvous/net/stream_socket.h"
+#include "rendezvous/secret/secure_channel.h"
 #include "rendezvous/wire/protocol.h"
-#include "rendezvous/wire/tunnel_frames.h"
 
 namespace ddprun::rendezvous {
 

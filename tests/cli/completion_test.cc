@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "cli/completion_words.h"
 #include "cli/line/flags.h"
 #include "cli/manifest_line.h"
 #include "cli/manual/pages.h"

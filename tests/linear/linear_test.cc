@@ -19,7 +19,7 @@
 #include "cli/doctor/json.h"
 #include "collectives/little_endian.h"
 #include "collectives/training/safetensors.h"
-#include "launcher/output/marked_lines.h"
+#include "launcher/output/line_queue.h"
 #include "launcher/process/recorded_calls.h"
 #include "remote/hosts.h"
 #include "remote/order.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "remote/roster.h"
 
-#include "remote/own_lines.h"
 #include "tests/catch.h"
 
 namespace ddprun::remote {

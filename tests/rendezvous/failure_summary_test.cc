@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "rendezvous/failure_summary.h"
-
 #include <algorithm>
 #include <string>
 #include <vector>
 
+#include "rendezvous/prior_round.h"
 #include "tests/catch.h"
 
 namespace ddprun::rendezvous {

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "store/key_list.h"
 
 #include <memory>
 

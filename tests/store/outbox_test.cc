@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "store/outbox.h"
-
+#include "store/session.h"
 #include "tests/catch.h"
 
 using namespace ddprun::store;

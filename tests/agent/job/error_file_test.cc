@@ -11,7 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "launcher/output/stderr_tail.h"
+#include "launcher/output/recent_output.h"
 #include "tests/catch.h"
 #include "tests/must.h"
 

@@ -3,7 +3,6 @@
 #include <string>
 
 #include "agent/job/report.h"
-#include "agent/job/report_hints.h"
 #include "tests/agent/job/reports.h"
 #include "tests/catch.h"
 #include "tests/contains.h"

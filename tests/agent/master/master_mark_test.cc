@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/master/master_mark.h"
-
 #include <csignal>
 #include <cstddef>
 #include <memory>
@@ -11,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/master/master_connection.h"
 #include "base/fd.h"
 #include "base/sha256.h"
 #include "rendezvous/net/port_owner.h"

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/doctor/collect.h"
-
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "cli/doctor/node.h"
 #include "tests/catch.h"
 #include "tests/must.h"
 #include "tests/store/served.h"

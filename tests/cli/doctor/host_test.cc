@@ -7,13 +7,11 @@
 #include <sys/socket.h>
 #include <thread>
 
-#include "cli/doctor/cgroup.h"
 #include "cli/doctor/job.h"
 #include "cli/doctor/json.h"
 #include "cli/doctor/node.h"
 #include "cli/doctor/probe.h"
 #include "cli/doctor/read_facts.h"
-#include "cli/doctor/read_gpus.h"
 #include "cli/doctor/wire.h"
 #include "tests/cli/command_line.h"
 #include "tests/contains.h"

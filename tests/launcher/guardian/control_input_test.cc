@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/guardian/control_input.h"
-
 #include <csignal>
 #include <string_view>
 #include <unistd.h>
 
+#include "launcher/guardian/guardian.h"
 #include "tests/catch.h"
 
 namespace ddprun::launcher {

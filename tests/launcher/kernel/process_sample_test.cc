@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "launcher/kernel/affinity.h"
-#include "launcher/kernel/cpu_clocks.h"
 #include "tests/catch.h"
 
 namespace ddprun::launcher {

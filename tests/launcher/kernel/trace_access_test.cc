@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/kernel/trace_access.h"
-
 #include <cerrno>
 #include <cstddef>
 #include <linux/filter.h>
@@ -10,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "launcher/kernel/stopped_thread.h"
 #include "tests/catch.h"
 #include "tests/contains.h"
 

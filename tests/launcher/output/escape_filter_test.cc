@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/output/escape_filter.h"
-
 #include <string>
 
+#include "launcher/output/prefix.h"
 #include "tests/catch.h"
 
 namespace ddprun::launcher {

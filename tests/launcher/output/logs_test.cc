@@ -14,9 +14,8 @@
 #include <boost/asio/io_context.hpp>
 
 #include "base/log.h"
-#include "launcher/output/line_filter.h"
+#include "launcher/output/attempt_logs.h"
 #include "launcher/output/line_splitter.h"
-#include "launcher/output/log_file.h"
 #include "launcher/output/output.h"
 #include "tests/catch.h"
 #include "tests/must.h"

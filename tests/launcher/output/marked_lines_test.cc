@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/output/marked_lines.h"
 
 #include <string>
 #include <vector>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/output/stderr_tail.h"
-
+#include "launcher/output/recent_output.h"
 #include "tests/catch.h"
 
 namespace ddprun::launcher {

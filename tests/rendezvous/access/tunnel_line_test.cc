@@ -13,7 +13,6 @@
 #include <boost/asio/write.hpp>
 
 #include "rendezvous/access/tunnel_flow.h"
-#include "rendezvous/wire/tunnel_frames.h"
 #include "tests/catch.h"
 #include "tests/contains.h"
 #include "tests/must.h"

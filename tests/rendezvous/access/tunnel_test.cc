@@ -8,7 +8,6 @@
 #include "base/log.h"
 #include "rendezvous/access/tunnel_flow.h"
 #include "rendezvous/session/store_entrance.h"
-#include "rendezvous/wire/tunnel_frames.h"
 #include "tests/catch.h"
 #include "tests/contains.h"
 #include "tests/must.h"

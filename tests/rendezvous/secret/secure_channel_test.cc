@@ -6,7 +6,6 @@
 #include <string>
 
 #include "rendezvous/secret/openssl.h"
-#include "rendezvous/secret/tls_record.h"
 #include "tests/catch.h"
 #include "tests/contains.h"
 #include "tests/must.h"

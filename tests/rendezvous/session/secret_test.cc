@@ -10,7 +10,6 @@
 #include <boost/asio/post.hpp>
 
 #include "rendezvous/secret/secure_channel.h"
-#include "rendezvous/secret/tls_record.h"
 #include "rendezvous/session/server.h"
 #include "tests/catch.h"
 #include "tests/contains.h"
