@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <dirent.h>
+#include <memory>
 #include <unistd.h>
 #include <utility>
 
@@ -32,5 +34,16 @@ class Fd {
  private:
   int fd_ = -1;
 };
+
+struct CloseDirectory {
+  void operator()(DIR* directory) const { closedir(directory); }
+};
+
+/// A directory that is read by readdir(3); nullptr: it cannot be opened.
+using Directory = std::unique_ptr<DIR, CloseDirectory>;
+
+inline Directory open_directory(const char* path) {
+  return Directory(opendir(path));
+}
 
 }  // namespace ddprun

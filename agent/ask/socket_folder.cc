@@ -7,13 +7,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <dirent.h>
-#include <memory>
 #include <optional>
 #include <string_view>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "rendezvous/random_name.h"
 
 namespace ddprun::agent::ask {
@@ -67,7 +67,7 @@ std::optional<pid_t> pid_in(std::string_view name) {
 
 std::vector<std::string> names_in(const std::string& folder) {
   std::vector<std::string> names;
-  const std::unique_ptr<DIR, int (*)(DIR*)> entries(opendir(folder.c_str()), closedir);
+  const Directory entries = open_directory(folder.c_str());
   while (const dirent* entry = entries ? readdir(entries.get()) : nullptr) {
     names.emplace_back(entry->d_name);
   }

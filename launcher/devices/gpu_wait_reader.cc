@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/fd.h"
 #include "launcher/kernel/descendants.h"
 #include "launcher/kernel/stopped_thread.h"
 
@@ -80,10 +81,6 @@ std::uint64_t sleeps_of_thread(pid_t pid, pid_t tid) {
   return 0;
 }
 
-struct CloseTasks {
-  void operator()(DIR* directory) const { closedir(directory); }
-};
-
 /// A running thread.
 struct Running {
   pid_t tid = 0;
@@ -93,8 +90,7 @@ struct Running {
 /// The threads of a process that run; empty also if so many run that the process computes.
 std::vector<Running> running_threads(pid_t pid) {
   std::vector<Running> running;
-  const std::unique_ptr<DIR, CloseTasks> tasks(
-      opendir(("/proc/" + std::to_string(pid) + "/task").c_str()));
+  const Directory tasks = open_directory(("/proc/" + std::to_string(pid) + "/task").c_str());
   while (const dirent* entry = tasks ? readdir(tasks.get()) : nullptr) {
     const pid_t tid = std::atoi(entry->d_name);
     if (tid <= 0 || !is_running(pid, tid)) continue;

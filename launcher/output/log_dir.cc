@@ -7,12 +7,12 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <filesystem>
-#include <memory>
 #include <string_view>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "launcher/guardian/guardian.h"
 
 namespace ddprun::launcher {
@@ -37,7 +37,7 @@ Fd lock_directory(const std::string& path) {
 }
 
 void remove_abandoned_dirs(const std::string& folder, const std::string& prefix) {
-  const std::unique_ptr<DIR, int (*)(DIR*)> entries(opendir(folder.c_str()), closedir);
+  const Directory entries = open_directory(folder.c_str());
   if (!entries) return;
   while (const dirent* entry = readdir(entries.get())) {
     const std::string_view name = entry->d_name;

@@ -35,13 +35,9 @@ std::string file_of(pid_t pid, const char* name) {
   return std::string(text, static_cast<size_t>(std::max<ssize_t>(size, 0)));
 }
 
-struct CloseDirectory {
-  void operator()(DIR* directory) const { closedir(directory); }
-};
-
 std::vector<pid_t> pids_of_host() {
   std::vector<pid_t> pids;
-  const std::unique_ptr<DIR, CloseDirectory> proc(opendir("/proc"));
+  const Directory proc = open_directory("/proc");
   while (const dirent* entry = proc ? readdir(proc.get()) : nullptr) {
     if (const pid_t pid = std::atoi(entry->d_name)) pids.push_back(pid);
   }

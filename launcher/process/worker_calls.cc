@@ -26,10 +26,6 @@ struct Slot {
 };
 static_assert(sizeof(Slot) == sizeof(CallSlot));
 
-struct CloseDirectory {
-  void operator()(DIR* directory) const { closedir(directory); }
-};
-
 bool is_board(int folder, const char* name) {
   std::array<char, 64> target{};
   const ssize_t size = readlinkat(folder, name, target.data(), target.size() - 1);
@@ -50,7 +46,7 @@ bool read_page(const Fd& file, Page& page) {
 /// Empty: there is no board. The file is not mapped, because its owner could shorten it.
 Fd open_board(pid_t pid, const std::string& proc, Page& page) {
   const std::string path = proc + "/" + std::to_string(pid) + "/fd";
-  const std::unique_ptr<DIR, CloseDirectory> folder(opendir(path.c_str()));
+  const Directory folder = open_directory(path.c_str());
   if (!folder) return {};
   while (const dirent* entry = readdir(folder.get())) {
     const int at = dirfd(folder.get());
