@@ -21,21 +21,7 @@
 #include "rendezvous/layout.h"
 #include "rendezvous/net/endpoint.h"
 
-// A worker's stdout and stderr are pipes or pseudo-terminals (--tty).
-
 namespace ddprun::agent {
-
-/// Whether the worker's output may be shown byte for byte. Not if ddprun's lines are relayed: a
-/// marked line must begin a line.
-bool is_shown_as_it_is(const WorkerSetup::Worker& worker);
-
-/// Moves the worker's command out of `worker`, with the windows of its pseudo-terminals. `output`
-/// has ddprun's own terminal.
-launcher::Command take_command(WorkerSetup::Worker& worker, Tty tty,
-                               const launcher::Output& output);
-
-/// Logs a warning if one of these lacks a pseudo-terminal that it should have.
-void report_missing_terminals(const std::vector<launcher::Child>& children);
 
 /// Prepares the workers of this node for each round: command, environment, standard streams, log
 /// files and CPUs. Logs remarks for the user.
@@ -116,5 +102,19 @@ class WorkerSetup {
   std::vector<std::string> more_variables_;
   bool omp_limit_reported_ = false;
 };
+
+// A worker's stdout and stderr are pipes or pseudo-terminals (--tty).
+
+/// Whether the worker's output may be shown byte for byte. Not if ddprun's lines are relayed: a
+/// marked line must begin a line.
+bool is_shown_as_it_is(const WorkerSetup::Worker& worker);
+
+/// Moves the worker's command out of `worker`, with the windows of its pseudo-terminals. `output`
+/// has ddprun's own terminal.
+launcher::Command take_command(WorkerSetup::Worker& worker, Tty tty,
+                               const launcher::Output& output);
+
+/// Logs a warning if one of these lacks a pseudo-terminal that it should have.
+void report_missing_terminals(const std::vector<launcher::Child>& children);
 
 }  // namespace ddprun::agent

@@ -101,11 +101,11 @@ bool is_whole(std::string_view head, size_t body) {
 
 /// The body of "HTTP/1.1 200 OK ...".
 Result<std::string> body_of(std::string answer) {
-  constexpr std::string_view kVersion = "HTTP/1.";
+  constexpr std::string_view kHttpVersion = "HTTP/1.";
   const size_t head = answer.find("\r\n\r\n");
   unsigned status = 0;
-  if (answer.starts_with(kVersion) && head != answer.npos) {
-    const char* code = answer.data() + kVersion.size() + 2;
+  if (answer.starts_with(kHttpVersion) && head != answer.npos) {
+    const char* code = answer.data() + kHttpVersion.size() + 2;
     std::from_chars(code, answer.data() + head, status);
   }
   if (status == 0 ||

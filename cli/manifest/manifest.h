@@ -11,6 +11,9 @@
 
 // The flags of `ddprun manifest` besides the flags of the pods' ddprun. Pure.
 
+// The Kubernetes manifest of a job: a pod for each node, with ddprun as its first process.
+// engine/kubernetes.cc recognises such pods. Pure.
+
 namespace ddprun::cli {
 
 /// An option of the manifest itself; each has a value.
@@ -20,7 +23,7 @@ struct ManifestOption {
   std::string_view help;
 };
 
-constexpr auto kManifestOptions = std::to_array<ManifestOption>({
+inline constexpr auto kManifestOptions = std::to_array<ManifestOption>({
     {"--name", "NAME", "Name of the job: lower-case letters, digits and '-'."},
     {"--image", "IMAGE", "Image of the pods. It has ddprun in its PATH."},
     {"--secret", "NAME", "A Kubernetes Secret; its key \"secret\" is the secret of the job."},
@@ -30,29 +33,23 @@ constexpr auto kManifestOptions = std::to_array<ManifestOption>({
     {"--gpus", "N", "GPUs of each pod [default: --nproc_per_node]."},
 });
 
-/// A kind and its name, the first word.
-struct KindName {
-  std::string_view name;
-  ManifestKind kind;
-};
-
-constexpr auto kManifestKinds = std::to_array<KindName>({{"job", ManifestKind::job},
-                                                         {"jobset", ManifestKind::jobset},
-                                                         {"trainjob", ManifestKind::trainjob}});
-
-}  // namespace ddprun::cli
-
-// The Kubernetes manifest of a job: a pod for each node, with ddprun as its first process.
-// engine/kubernetes.cc recognises such pods. Pure.
-
-namespace ddprun::cli {
-
 /// The controller that makes the pods.
 enum class ManifestKind {
   job,       ///< an Indexed Job of Kubernetes, with a headless Service
   jobset,    ///< a JobSet of one such job
   trainjob,  ///< a TrainJob of Kubeflow's Trainer, with a TrainingRuntime
 };
+
+/// A kind and its name, the first word.
+struct KindName {
+  std::string_view name;
+  ManifestKind kind;
+};
+
+inline constexpr auto kManifestKinds =
+    std::to_array<KindName>({{"job", ManifestKind::job},
+                             {"jobset", ManifestKind::jobset},
+                             {"trainjob", ManifestKind::trainjob}});
 
 /// The file in which the pods find the job's secret.
 inline constexpr std::string_view kSecretInPod = "/run/secrets/ddprun/secret";

@@ -22,9 +22,10 @@ const std::string kAnswer =
     R"( {"group": 6206595552, "begun": 0, "open": 0, "failed": false, "recent": []}])";
 
 /// Listens at a path, and writes `answer` to the first that connects, if it is not empty.
-class Worker {
+class RecordedWorker {
  public:
-  explicit Worker(std::string answer) : listener_(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  explicit RecordedWorker(std::string answer)
+      : listener_(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_un address = {};
     address.sun_family = AF_UNIX;
     path_.copy(address.sun_path, sizeof address.sun_path - 1);
@@ -38,7 +39,7 @@ class Worker {
     });
   }
 
-  ~Worker() {
+  ~RecordedWorker() {
     if (thread_.joinable()) thread_.join();
     unlink(path_.c_str());
   }
@@ -52,7 +53,7 @@ class Worker {
   Fd listener_;
   std::thread thread_;
 };
-int Worker::count_ = 0;
+int RecordedWorker::count_ = 0;
 
 TEST_CASE("a worker's line says where it is in each group's calls") {
   const auto calls = parse_recorded_calls(kAnswer);
@@ -104,7 +105,8 @@ TEST_CASE("any other text has no calls, and what is in a line is bounded") {
 }
 
 TEST_CASE("workers are asked all at once, and one that does not answer has no calls") {
-  const Worker answers(kAnswer), silent(""), broken("[{"), long_one(std::string(200'000, ' '));
+  const RecordedWorker answers(kAnswer), silent(""), broken("[{"),
+      long_one(std::string(200'000, ' '));
   const auto calls = recorded_calls(
       {answers.path(), silent.path(), "", "/nowhere/7", broken.path(), long_one.path()}, 5s);
   REQUIRE(calls.size() == 6);
