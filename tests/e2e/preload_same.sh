@@ -3,10 +3,10 @@
 # A program with --preload sees the same as without it.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-command -v python3 >/dev/null || skip "there is no python3"
-unset PYTHON_EXEC PYTHONUNBUFFERED
+python=${PYTHON_EXEC:-$(command -v python3)} || skip "there is no python3"
+unset PYTHONUNBUFFERED
+PYTHON_EXEC=$("$python" -c 'import sys; print(sys.executable)')  # not a script that executes it
 export PYTHON_EXEC
-PYTHON_EXEC=$(python3 -c 'import sys; print(sys.executable)')  # not a script that executes it
 DDPRUN=$(realpath "$DDPRUN")
 cd "$work"
 cat >heavy.py <<'END'
@@ -36,7 +36,7 @@ def stream(each):
 if __name__ == "__main__":
     own = sys.modules["__main__"]
     show(sorted(vars(own)), own.__file__, own.__spec__, own.__package__, own.__doc__, type(own.__loader__).__name__)
-    show(sys.argv, sys.orig_argv, sys.path, sys.flags, sys.executable, sys.prefix)
+    show(sys.argv, getattr(sys, "orig_argv", 0), sys.path, sys.flags, sys.executable, sys.prefix)
     show([stream(each) for each in (sys.stdin, sys.stdout, sys.stderr)], sys.stdin is sys.__stdin__)
     show(open("/proc/self/cmdline").read().split("\0"), open("/proc/self/comm").read())
     shown = open("/proc/self/environ").read().rstrip("\0").split("\0")
