@@ -6,6 +6,7 @@
 #include "agent/worker/template_command.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "launcher/process/process_use.h"
 
 namespace ddprun::agent {
 namespace {
@@ -68,9 +69,13 @@ void Preload::fork(std::vector<launcher::Command> commands,
 void Preload::limit() {
   if (job_.hang_timeout.count() == 0) return;
   limit_.expires_after(job_.hang_timeout);
-  limit_.async_wait([this](boost::system::error_code cancelled) {
+  const launcher::ProcessUse before = launcher::use_of_process(template_->pid());
+  limit_.async_wait([this, before](boost::system::error_code cancelled) {
     if (cancelled) return;
-    failure_.cause = importing() + " (--preload) took longer than " +
+    const launcher::ProcessUse now = launcher::use_of_process(template_->pid());
+    const std::chrono::duration<double> time = job_.hang_timeout;
+    if (launcher::change_of({before}, {now}, time.count()).cpu) return limit();
+    failure_.cause = importing() + " (--preload) made no progress for " +
                      duration_text(job_.hang_timeout) + " (--hang_timeout)";
     template_->kill();
   });

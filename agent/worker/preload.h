@@ -37,7 +37,7 @@ class Preload {
   void begin(std::vector<std::string> inherited);
 
   /// Calls `known` when it is known whether workers can be forked, perhaps at once. An import that
-  /// takes longer than --hang_timeout is ended, and has failed.
+  /// makes no progress for --hang_timeout is ended, and has failed.
   void when_known(Known known);
 
   /// The Known is not called any more.
@@ -52,7 +52,7 @@ class Preload {
   /// Whether workers can be forked.
   bool is_ready() const { return state_ == State::ready; }
 
-  /// Calls ForkTemplate::fork. If that takes longer than --hang_timeout, kills the template.
+  /// Calls ForkTemplate::fork. If that makes no progress for --hang_timeout, kills the template.
   void fork(std::vector<launcher::Command> commands, std::function<void(launcher::Forked)> done);
   bool is_forking() const { return template_ && template_->is_forking(); }
 

@@ -129,7 +129,18 @@ wait_for_stderr 'waiting 5 s for importing hangs \(--preload\)$'
 grep -q 'importing hangs' status || fail "$(cat status)"
 finish
 expect_exit 137
-expect_stderr 'importing hangs \(--preload\) took longer than 7 s \(--hang_timeout\)'
+expect_stderr 'importing hangs \(--preload\) made no progress for 7 s \(--hang_timeout\)'
+expect_no_process_left
+
+# One that computes goes on.
+cat >computes.py <<'END'
+import time
+while time.process_time() < 2.5:
+    pass
+END
+run --preload computes --hang_timeout 1 program.py
+expect_exit 0
+expect_stdout 'rank 0 runs'
 expect_no_process_left
 
 rm "$IMPORTS"
