@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "agent/master/master.h"
+#include "agent/worker/template_command.h"
 #include "agent/worker/worker_command.h"
 #include "agent/worker/worker_devices.h"
 #include "agent/worker/worker_env.h"
@@ -172,7 +173,9 @@ std::string dry_run_text(const agent::JobSpec& job, const Host& host) {
 
   std::string text = describe_node(job) + " on " + host.name + ", rendezvous " +
                      describe_rendezvous(job) + ", restarts " + describe_restarts(job) + ", " +
-                     describe_devices(job, host) + "\n" + describe_assumption(job, unknown);
+                     describe_devices(job, host) +
+                     (job.preload.empty() ? "" : ", imported once: " + agent::preloaded_text(job)) +
+                     "\n" + describe_assumption(job, unknown);
   for (int local_rank = 0; local_rank < std::ssize(job.bindings); ++local_rank) {
     text += rank_text(local_rank) + " on " + agent::binding_text(job, local_rank) + "\n";
   }

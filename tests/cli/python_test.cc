@@ -242,6 +242,8 @@ TEST_CASE("the flag --preload names the modules that a Python program's workers 
         Strings{"torch", "numpy.linalg"});
   CHECK(job({"--preload=torch", "-m", "pkg"}).preload == Strings{"torch"});
   CHECK(job({"train.py", "--preload", "torch"}).preload.empty());
+  CHECK(tests::contains(printed({"--preload", "a,b", "--dry_run", "train.py"}),
+                        "imported once: a, b\n"));
   for (const char* value : {"", "torch,", "a b", ".a", "a.", "a..b", "a-b", "a;b"}) {
     INFO(value);
     const Error error = refused({"--preload", value, "train.py"}, host_with({"python3"}));

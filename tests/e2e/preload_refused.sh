@@ -53,6 +53,9 @@ refused() {  # refused MODULES REASON
 }
 refused json,with_thread,fails 'after the import of with_thread 2 threads run'
 refused with_socket 'after the import of with_socket a connection is open'
+mkdir with_cuda
+printf 'class cuda:\n    is_initialized = staticmethod(lambda: True)\n' >with_cuda/torch.py
+PYTHONPATH=$work/with_cuda refused torch 'after the import of torch CUDA is initialized'
 refused ends 'it ended while importing ends'
 expect_stderr '^ddprun: --preload: bye$'
 
