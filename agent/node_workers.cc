@@ -264,8 +264,7 @@ void NodeWorkers::on_hang_seen(std::chrono::duration<double> time, const Collect
     const auto& calls = seen.calls.at(process.rank);
     progress.places.push_back(
         with_calls(place_with_stack(process.rank, stack->second, still_in_hang(time)), calls));
-    const std::string mpi = mpi_ ? mpi_->place_of(process.rank - layout_.first_rank) : "";
-    if (!mpi.empty()) progress.places.back().what += ", " + mpi;
+    if (mpi_) mpi_->describe(process.rank - layout_.first_rank, progress.places.back());
     add_calls(progress.calls, process.rank, calls);
   }
   progress.places = grouped(progress.places);

@@ -191,9 +191,13 @@ void MpiRound::on_server_ended() {
   is_starting() ? be_ready(Error{Errc::system, std::move(cause)}) : hooks_.failed(cause);
 }
 
-std::string MpiRound::place_of(int local_rank) const {
-  const bool some = std::ranges::any_of(ranks_, &MpiRank::called_init);
-  return some && !of(local_rank).called_init ? "has not called MPI_Init" : "";
+void MpiRound::describe(int local_rank, rendezvous::WorkerPlace& place) const {
+  const auto called = std::ranges::count_if(ranks_, &MpiRank::called_init);
+  if (called == 0 || called == std::ssize(ranks_)) return;
+  const bool waits = of(local_rank).called_init;
+  using Kind = rendezvous::WorkerPlace::Kind;
+  place.kind = waits ? Kind::collective : Kind::outside;
+  place.what = waits ? "in MPI_Init" : "has not called MPI_Init: " + place.what;
 }
 
 }  // namespace ddprun::agent

@@ -19,6 +19,7 @@
 #include "launcher/process/spawn.h"
 #include "rendezvous/layout.h"
 #include "rendezvous/net/endpoint.h"
+#include "rendezvous/node.h"
 
 namespace ddprun::agent {
 
@@ -61,8 +62,9 @@ class MpiRound {
 
   const MpiRank& of(int local_rank) const { return ranks_[static_cast<size_t>(local_rank)]; }
 
-  /// "has not called MPI_Init", of one whose node's other ranks have; empty: nothing to say.
-  std::string place_of(int local_rank) const;
+  /// Adds to where a rank is in a hang that it waits in MPI_Init for others of its node, or they
+  /// for it.
+  void describe(int local_rank, rendezvous::WorkerPlace& place) const;
 
  private:
   struct Waiting {

@@ -28,6 +28,10 @@ expect_exit 0
 expect_stdout 'rank 1 is answered -1'
 expect_stderr 'rank 1 called MPI_Comm_spawn, which ddprun does not serve'
 
+run --hang_timeout 3s "${mpi[@]}" late 2
+expect_exit 124
+expect_stderr 'rank 2 \(.*\) is the likely cause: has not called MPI_Init: .*, while ranks 0, 1 waited in MPI_Init'
+
 start "${mpi[@]}" uncalled 1
 wait_for_stderr 'rank 1 waits in MPI_Init: ranks 0, 2 have not called it$'
 kill -TERM "$ddprun"

@@ -6,6 +6,7 @@ lost      the same, but RANK ends without finalizing, and the others wait for it
 abort     RANK aborts with 3, and the others wait for it
 deaf      RANK aborts with 3 and does not end, nor do the others
 uncalled  only RANK calls MPI_Init, and waits
+late      only RANK does not
 fail      fails in the first round, as an MPI program may between two calls; then meets
 spawn     asks for another process
 talk      RANK says what no client of PMI-1 says, and waits
@@ -49,7 +50,7 @@ def wait():
 
 
 action, chosen = sys.argv[1], rank == int(sys.argv[2] if len(sys.argv) > 2 else "0")
-if action == "uncalled" and not chosen:
+if chosen == (action == "late") and action in ("uncalled", "late"):
     wait()
 name = init()
 if action == "spawn":
@@ -62,7 +63,7 @@ elif action == "talk" and chosen:
 elif action == "fail" and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
     print(f"rank {rank} is in {name}", flush=True)
     sys.exit(7)
-elif action != "uncalled":
+elif action not in ("uncalled", "late"):
     meet(name)
 if action in ("abort", "deaf") and chosen:
     say("cmd=abort exitcode=3")
@@ -71,6 +72,6 @@ if action in ("abort", "deaf") and chosen:
     sys.exit(3)
 if action == "lost" and chosen:
     sys.exit(0)
-if action in ("lost", "abort", "deaf", "uncalled", "talk"):
+if action in ("lost", "abort", "deaf", "uncalled", "late", "talk"):
     ask("cmd=barrier_in")
 assert ask("cmd=finalize")["cmd"] == "finalize_ack"
