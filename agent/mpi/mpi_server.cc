@@ -49,7 +49,6 @@ using boost::system::error_code;
 
 /// From one look for ranks that others wait for to the next.
 constexpr std::chrono::seconds kLook{5};
-constexpr unsigned kTimeToEnd = 5;  // seconds
 constexpr std::size_t kMostControl = 1 << 16;
 constexpr const char* kMemory = "/dev/shm";
 constexpr const char* kFolder = "ddprun_mpi-";
@@ -129,7 +128,6 @@ class Server {
     look_for_uncalled();
     io_.run();
     for (const std::string& file : left_files_) unlink(file.c_str());
-    alarm(kTimeToEnd);  // libpmix may hang
   }
 
  private:
@@ -167,8 +165,7 @@ class Server {
                exchange("pmix/" + name, among, std::move(own), std::move(exchanged));
              }});
     if (!server) return server.error();
-    pmix_ = std::move(*server);
-    for (const std::string& variable : pmix_->variables()) {
+    for (const std::string& variable : (*server)->variables()) {
       tell({.kind = MpiNews::Kind::variable, .text = variable});
     }
     // Open MPI 5 reads the first, 4 the second: nodes on one host would take each other's files.
@@ -340,8 +337,7 @@ class Server {
   AsyncJobs jobs_;
   boost::asio::steady_timer look_;
   std::vector<int> all_nodes_;
-  std::optional<Pmi1Server> pmi1_;    // nullopt: not all nodes are known
-  std::unique_ptr<PmixServer> pmix_;  // nullptr: it is not asked for
+  std::optional<Pmi1Server> pmi1_;  // nullopt: not all nodes are known
   std::map<std::string, Exchange> exchanges_;
   std::vector<bool> called_;  // MPI_Init, by local rank
   std::string uncalled_;      // at the last look
@@ -357,7 +353,7 @@ int run_mpi_server(std::span<const std::string> arguments) {
   const std::optional<MpiOrder> order = order_of(arguments);
   if (!order) return 2;
   Server(*order).run();
-  _exit(0);  // a thread may wait for another node
+  _exit(0);  // threads may wait for other nodes, and are libpmix's
 }
 
 }  // namespace ddprun::agent

@@ -65,7 +65,6 @@ struct Module {
 };
 
 using ServerInit = Status(Module*, Info*, std::size_t);
-using ServerFinalize = Status();
 using Generate = Status(const char* input, char** output);
 using RegisterNamespace = Status(const char* nspace, int local_size, Info*, std::size_t, Done,
                                  void* data);

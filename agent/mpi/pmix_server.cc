@@ -66,7 +66,6 @@ std::string folder_of(const std::string& program) {
 
 struct PmixServer::Library {
   pmix::ServerInit* server_init;
-  pmix::ServerFinalize* server_finalize;
   pmix::Generate* generate_regex;
   pmix::Generate* generate_ppn;
   pmix::RegisterNamespace* register_namespace;
@@ -106,7 +105,6 @@ Result<PmixServer::Library> PmixServer::Library::load(const std::string& program
     if (function == nullptr) missing = name;
   };
   find(found.server_init, "PMIx_server_init");
-  find(found.server_finalize, "PMIx_server_finalize");
   find(found.generate_regex, "PMIx_generate_regex");
   find(found.generate_ppn, "PMIx_generate_ppn");
   find(found.register_namespace, "PMIx_server_register_nspace");
@@ -189,23 +187,15 @@ PmixServer::PmixServer(boost::asio::any_io_executor executor, const rendezvous::
                        const MpiNodes& nodes, Hooks hooks)
     : executor_(std::move(executor)), layout_(layout), nodes_(nodes), hooks_(std::move(hooks)) {}
 
-PmixServer::~PmixServer() {
-  if (library_) library_->server_finalize();
-  the_server = nullptr;
-}
-
-Result<std::unique_ptr<PmixServer>> PmixServer::start(boost::asio::any_io_executor executor,
-                                                      const rendezvous::Layout& layout,
-                                                      const MpiNodes& nodes,
-                                                      const std::string& folder,
-                                                      const std::string& program, Hooks hooks) {
-  Result<Library> library = Library::load(program);
+Result<PmixServer*> PmixServer::start(boost::asio::any_io_executor executor,
+                                      const rendezvous::Layout& layout, const MpiNodes& nodes,
+                                      const std::string& folder, const std::string& program,
+                                      Hooks hooks) {
+  const Result<Library> library = Library::load(program);
   if (!library) return library.error();
-  std::unique_ptr<PmixServer> server(
-      new PmixServer(std::move(executor), layout, nodes, std::move(hooks)));
-  the_server = server.get();
-  if (const Result<> begun = server->begin(*library, folder); !begun) return begun.error();
-  return server;
+  the_server = new PmixServer(std::move(executor), layout, nodes, std::move(hooks));
+  if (const Result<> begun = the_server->begin(*library, folder); !begun) return begun.error();
+  return the_server;
 }
 
 /// The module has to stay where it is.

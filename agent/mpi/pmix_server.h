@@ -18,7 +18,7 @@
 namespace ddprun::agent {
 
 /// Serves PMIx, by which Open MPI's ranks find each other, to the ranks of one node: libpmix.so.2,
-/// loaded by name. One in a process. Its threads are libpmix's.
+/// loaded by name. One in a process, which it lives as long as: its threads are libpmix's.
 ///
 /// Thread: the executor's. start() blocks.
 class PmixServer {
@@ -35,11 +35,11 @@ class PmixServer {
 
   /// `folder` is for its files. `program` may have a libpmix beside it, as in an environment of
   /// Python. Errors: system (there is no libpmix, or it fails), which names what to do.
-  static Result<std::unique_ptr<PmixServer>> start(boost::asio::any_io_executor executor,
-                                                   const rendezvous::Layout& layout,
-                                                   const MpiNodes& nodes, const std::string& folder,
-                                                   const std::string& program, Hooks hooks);
-  ~PmixServer();
+  static Result<PmixServer*> start(boost::asio::any_io_executor executor,
+                                   const rendezvous::Layout& layout, const MpiNodes& nodes,
+                                   const std::string& folder, const std::string& program,
+                                   Hooks hooks);
+  PmixServer(const PmixServer&) = delete;
 
   /// The variables of each rank's environment besides PMIX_RANK: "NAME=value".
   const std::vector<std::string>& variables() const { return variables_; }

@@ -80,8 +80,8 @@ MpiLibrary& start_mpi(const GroupContext& context) {
                 "ddp: rank " + std::to_string(rank) +
                     (whole ? " of " + std::to_string(context.size) : "") + " is rank " +
                     std::to_string(world.rank) + " of " + std::to_string(world.size) +
-                    " in MPI's world: with backend mpi the processes are started by MPI's launcher "
-                    "(mpirun -n " +
+                    " in MPI's world: with backend mpi the processes are started by ddprun --mpi "
+                    "both or by MPI's launcher (mpirun -n " +
                     std::to_string(context.size) + " PROGRAM), and the group is all of them");
   }
   if (process.library.runs()) return process.library;
