@@ -40,6 +40,7 @@
 #include "launcher/guardian/guardian.h"
 #include "launcher/output/log_dir.h"
 #include "launcher/process/process_use.h"
+#include "launcher/process/spawn.h"
 
 namespace ddprun::agent {
 namespace {
@@ -60,10 +61,10 @@ class Folder {
     launcher::remove_abandoned_dirs(kMemory, kFolder);
     for (const char* place : {kMemory, "/tmp"}) {
       path_ = std::string(place) + "/" + kFolder + "XXXXXX";
-      if (mkdtemp(path_.data()) != nullptr) break;
-      path_.clear();
+      if (mkdtemp(path_.data()) == nullptr) path_.clear();
+      if (!path_.empty()) lock_ = launcher::lock_directory(path_);
+      if (lock_) break;  // else another one has perhaps just removed it
     }
-    if (!path_.empty()) lock_ = launcher::lock_directory(path_);
   }
   ~Folder() {
     if (!path_.empty()) launcher::remove_directory(path_);
@@ -120,10 +121,10 @@ class Server {
 
   void run() {
     read_control();
-    std::vector<int> all(static_cast<size_t>(layout_.node_count));
-    std::iota(all.begin(), all.end(), 0);
-    all_nodes_ = all;
-    exchange("nodes", all, row_of(layout_, host_name(), random_token()),
+    all_nodes_.resize(static_cast<size_t>(layout_.node_count));
+    std::iota(all_nodes_.begin(), all_nodes_.end(), 0);
+    exchange("nodes" + std::to_string(static_cast<int>(order_.mpi)), all_nodes_,
+             row_of(layout_, host_name(), random_token()),
              [this](const std::string& rows) { begin(rows); });
     look_for_uncalled();
     io_.run();
@@ -269,10 +270,11 @@ class Server {
     const std::string uncalled = compress_ranks(ranks_that(false));
     if (std::exchange(uncalled_, uncalled) == uncalled) {
       if (!uncalled.empty() && !ranks_that(true).empty()) warn_of_uncalled(uncalled);
-    } else if (layout_.node_count > 1) {
-      jobs_.run([with = uncalled_of_nodes_, uncalled] {
-        (void)with->publish_uncalled(uncalled);  // if the store is lost, an exchange says so
-      });
+    } else if (layout_.node_count > 1 && !std::exchange(is_publishing_, true)) {
+      jobs_.run([with = uncalled_of_nodes_, uncalled] { return with->publish_uncalled(uncalled); },
+                [this](const Result<>& /*if the store is lost, an exchange says so*/) {
+                  is_publishing_ = false;
+                });
     }
   }
 
@@ -343,6 +345,7 @@ class Server {
   std::string uncalled_;      // at the last look
   std::string warning_;       // the last one
   std::shared_ptr<MpiExchange> uncalled_of_nodes_;
+  bool is_publishing_ = false;
 };
 
 }  // namespace
@@ -352,6 +355,7 @@ int run_mpi_server(std::span<const std::string> arguments) {
   for (const int signal : {SIGTERM, SIGINT, SIGPIPE}) std::signal(signal, SIG_IGN);
   const std::optional<MpiOrder> order = order_of(arguments);
   if (!order) return 2;
+  launcher::raise_open_files_limit();  // each rank has a socket
   Server(*order).run();
   _exit(0);  // threads may wait for other nodes, and are libpmix's
 }

@@ -102,6 +102,16 @@ TEST_CASE("a worker has only the three standard descriptors open") {
   CHECK(run("ls /proc/$$/fd; :").out == "0\n1\n2\n");
 }
 
+TEST_CASE("a worker inherits the descriptors that its command names") {
+  const Fd one(open("/dev/null", O_RDONLY | O_CLOEXEC)), other(open("/dev/null", O_RDONLY));
+  Command command = shell("[ -e /proc/self/fd/$0 ] && ! [ -e /proc/self/fd/$1 ]");
+  command.arguments.push_back(std::to_string(one.get()));
+  command.arguments.push_back(std::to_string(other.get()));
+  command.inherited = {one.get()};
+  CHECK(run(command).status.success());
+  CHECK(fcntl(one.get(), F_GETFD) == FD_CLOEXEC);  // here
+}
+
 TEST_CASE("a worker starts with no signal blocked or ignored") {
   signal(SIGPIPE, SIG_IGN);
   sigset_t all, before;
