@@ -7,7 +7,7 @@ namespace ddprun::agent {
 namespace {
 
 constexpr const char* kServerFlag = "--mpi_server";
-constexpr size_t kWords = 3;    // before the numbers
+constexpr size_t kTexts = 3;    // before the numbers
 constexpr size_t kNumbers = 8;  // before the sockets
 
 }  // namespace
@@ -25,12 +25,12 @@ std::vector<std::string> arguments_of(const MpiOrder& order) {
 }
 
 bool is_mpi_server(std::span<const std::string> arguments) {
-  return arguments.size() > kWords + kNumbers && arguments.front() == kServerFlag;
+  return arguments.size() > kTexts + kNumbers && arguments.front() == kServerFlag;
 }
 
 std::optional<MpiOrder> order_of(std::span<const std::string> arguments) {
   std::vector<int> numbers;
-  for (const std::string& word : arguments.subspan(kWords)) {
+  for (const std::string& word : arguments.subspan(kTexts)) {
     const auto [end, error] =
         std::from_chars(word.data(), word.data() + word.size(), numbers.emplace_back());
     if (error != std::errc() || end != word.data() + word.size()) return std::nullopt;

@@ -52,15 +52,13 @@ using boost::system::error_code;
 constexpr std::chrono::seconds kLook{5};
 constexpr std::size_t kMostControl = 1 << 16;
 constexpr const char* kMemory = "/dev/shm";
-constexpr const char* kFolder = "ddprun_mpi-";
 
 /// A folder for files of libpmix, which only this user may enter.
 class Folder {
  public:
   Folder() {
-    launcher::remove_abandoned_dirs(kMemory, kFolder);
     for (const char* place : {kMemory, "/tmp"}) {
-      path_ = std::string(place) + "/" + kFolder + "XXXXXX";
+      path_ = std::string(place) + "/" + launcher::kMpiFolder + "XXXXXX";
       if (mkdtemp(path_.data()) == nullptr) path_.clear();
       if (!path_.empty()) lock_ = launcher::lock_directory(path_);
       if (lock_) break;  // else another one has perhaps just removed it
@@ -106,9 +104,9 @@ Attempt attempt_exchange(MpiExchange& exchange, const std::optional<std::string>
   return attempt;
 }
 
-class Server {
+class NodeMpi {
  public:
-  explicit Server(const MpiOrder& order)
+  explicit NodeMpi(const MpiOrder& order)
       : order_(order),
         layout_(order.layout),
         control_(io_, STDIN_FILENO),
@@ -356,7 +354,7 @@ int run_mpi_server(std::span<const std::string> arguments) {
   const std::optional<MpiOrder> order = order_of(arguments);
   if (!order) return 2;
   launcher::raise_open_files_limit();  // each rank has a socket
-  Server(*order).run();
+  NodeMpi(*order).run();
   _exit(0);  // threads may wait for other nodes, and are libpmix's
 }
 

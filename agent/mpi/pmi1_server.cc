@@ -117,7 +117,7 @@ void Pmi1Server::put(int local_rank, std::string_view line) {
 }
 
 void Pmi1Server::get(int local_rank, std::string_view line) {
-  const auto value = values_.find(std::string(word_of(line, "key")));
+  const auto value = values_.find(word_of(line, "key"));
   if (value == values_.end()) {
     return reply(local_rank, "cmd=get_result rc=-1 msg=key_not_found value=unknown");
   }

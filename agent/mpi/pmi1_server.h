@@ -2,10 +2,11 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "agent/mpi/mpi_news.h"
@@ -69,7 +70,7 @@ class Pmi1Server {
   const std::string name_;
   std::vector<Rank> ranks_;
   int in_barrier_ = 0;
-  std::unordered_map<std::string, std::string> values_;
+  std::map<std::string, std::string, std::less<>> values_;
   std::string puts_;  // since the last barrier, "key value\n"
   std::vector<Reply> replies_;
   std::vector<MpiNews> news_;

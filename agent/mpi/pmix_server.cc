@@ -27,14 +27,14 @@ constexpr const char* kBesideProgram = "/../lib/openmpi/";  // in an environment
 PmixServer* the_server = nullptr;  // callbacks have no data of ours
 
 template <std::size_t kSize>
-void copy(std::string_view text, std::array<char, kSize>& to) {
+void copy_text(std::string_view text, std::array<char, kSize>& to) {
   to = {};
   std::memcpy(to.data(), text.data(), std::min(text.size(), kSize - 1));
 }
 
 pmix::Proc proc_of(const std::string& nspace, int rank) {
   pmix::Proc proc{};
-  copy(nspace, proc.nspace);
+  copy_text(nspace, proc.nspace);
   proc.rank = static_cast<std::uint32_t>(rank);
   return proc;
 }

@@ -141,7 +141,7 @@ Result<> LogDir::open_temporary(const std::string& name) {
 }
 
 void LogDir::remove_abandoned() {
-  remove_abandoned_dirs(kMemory, kErrorDir);
+  for (const char* begin : {kErrorDir, kMpiFolder}) remove_abandoned_dirs(kMemory, begin);
 }
 
 AttemptFiles LogDir::begin_attempt(int round) {

@@ -12,6 +12,9 @@
 
 namespace ddprun::launcher {
 
+/// The prefix of directories that are made in /dev/shm for ranks of MPI.
+inline constexpr const char* kMpiFolder = "ddprun_mpi-";
+
 /// Locks a directory that was just created, until the descriptor is closed. Empty: it cannot be
 /// locked, or another ddprun removed it as abandoned.
 Fd lock_directory(const std::string& path);

@@ -37,6 +37,27 @@ expect_exit 1
 expect_stderr 'rank 1 failed first: exit 1 .*: ended without MPI_Finalize, with exit code 0$'
 expect_nothing_left
 
+# A job within a job, of which it knows nothing.
+run --nproc_per_node 2 --mpi both "$DDPRUN" --quiet --nproc_per_node 2 "$work/world"
+expect_exit 0
+for rank in 0 1; do expect_stdout "^\\[1\\] \\[$rank\\] rank $rank of 2, 2 on its node"; done
+expect_nothing_left
+
+# What a killed ddprun leaves, the next one removes.
+if [ -n "${MPI_OWN_MEMORY:-}" ]; then
+  on killed start --nproc_per_node 2 "$work/world" skip 1
+  wait_until worker_of 1 >/dev/null
+  agent=$(agent_of)
+  kill -KILL "$agent"
+  finish
+  [ -n "$(ls -d /dev/shm/ddprun_mpi-*)" ] || fail "no folder for MPI in /dev/shm"
+  on next start sleep 600
+  wait_until sh -c '[ -z "$(ls -A /dev/shm | grep ddprun_mpi)" ]'
+  kill -TERM "$ddprun"
+  finish
+  on only true
+fi
+
 # Each is a job of its own if the user says so, or if it is alone.
 run --nproc_per_node 2 --mpi none "$work/world"
 expect_exit 0
