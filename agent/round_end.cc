@@ -92,6 +92,9 @@ void RoundEnd::on_traces(const launcher::WorkerEnd& end, std::optional<std::size
   const std::string& exception = traces.exception.message;
   hooks_.examined(end, exception);
   rendezvous::Failure failure = failure_of(end, traces);
+  // One that was stopped while it failed has waited, too.
+  const bool failed = !end.stopped || !traces.calls.empty();
+  if (failed && cause.empty()) note_wait(failure, traces.calls);
   if (end.stopped) {
     // A worker's words after it was stopped do not explain an earlier failure.
     stopped_.push_back({failure.rank, end.status, std::exchange(failure.stderr_tail, "")});
@@ -103,9 +106,6 @@ void RoundEnd::on_traces(const launcher::WorkerEnd& end, std::optional<std::size
   if (end.stopped && exception.empty()) exits_.stopped.push_back(failure.rank);
   if (end.stopped && !exception.empty()) exits_.victims.push_back({failure.rank, exception});
   note_consequence(failure);
-  note_place(failure);
-  // A worker that was stopped while it failed has waited, too.
-  if (end.stopped || is_consequence(failure)) add_calls(exits_.calls, failure.rank, traces.calls);
   if (number) settle(failures_.examined(*number, std::move(failure)));
   --under_examination_;
   hooks_.settled();
@@ -119,9 +119,11 @@ void RoundEnd::note_consequence(const rendezvous::Failure& failure) {
   }
 }
 
-/// Notes the place of a rank that waited in a collective until it failed, if its words show it.
-void RoundEnd::note_place(const rendezvous::Failure& failure) {
+/// Notes the place of a rank that waited until it failed, if its words or calls show it.
+void RoundEnd::note_wait(const rendezvous::Failure& failure,
+                         const std::vector<launcher::WorkerCall>& calls) {
   if (!is_consequence(failure)) return;
+  add_calls(exits_.calls, failure.rank, calls);
   const std::string& words = failure.traceback.empty() ? failure.stderr_tail : failure.traceback;
   const PythonStack stack = parse_traceback(words);
   if (stack.empty()) return;

@@ -94,7 +94,8 @@ class RoundEnd {
   void on_traces(const launcher::WorkerEnd& end, std::optional<std::size_t> number,
                  const std::string& cause, const Traces& traces);
   void note_consequence(const rendezvous::Failure& failure);
-  void note_place(const rendezvous::Failure& failure);
+  void note_wait(const rendezvous::Failure& failure,
+                 const std::vector<launcher::WorkerCall>& calls);
   void settle(std::optional<rendezvous::Failure> first);
   void wait_for_cause();
   void tell_first(rendezvous::Failure failure);

@@ -24,6 +24,14 @@ SAME_SIZES = ('all_reduce', 'broadcast', 'reduce', '_allgather_base', '_reduce_s
 place = os.environ.pop('DDPRUN_RECORDER_FOLDER', '')
 
 
+def quietly(function, *arguments):
+    """The program never fails by this: in another release of PyTorch ddprun does without."""
+    try:
+        function(*arguments)
+    except Exception:
+        pass
+
+
 def shown(entry):
     name = entry['profiling_name'].rpartition(':')[2]
     count = 0
@@ -83,39 +91,36 @@ def answer(c10d, has_failed):
     return json.dumps(found).encode()
 
 
+def answer_one(connection, c10d):
+    with connection:
+        connection.settimeout(1)
+        connection.sendall(answer(c10d, False))
+
+
 def serve(listener, c10d):
-    import socket
     while True:
-        try:
-            connection = listener.accept()[0]
-            with connection:
-                connection.settimeout(1)
-                connection.sendall(answer(c10d, False))
-        except Exception:  # another release of PyTorch, or a reader that has gone: ddprun does without
-            pass
+        quietly(answer_one, listener.accept()[0], c10d)
 
 
-def leave_answer(c10d, process):
+def leave_answer(c10d):
+    with open(os.path.join(place, os.environ['RANK'] + '.last'), 'wb') as file:
+        file.write(answer(c10d, True))
+
+
+def end(c10d, process):
     if hasattr(sys, 'last_value') and os.getpid() == process:  # an exception ends the program
-        try:
-            with open(os.path.join(place, os.environ['RANK'] + '.last'), 'wb') as file:
-                file.write(answer(c10d, True))
-        except Exception:
-            pass
+        quietly(leave_answer, c10d)
 
 
 def listen(c10d):
     import _thread
     import atexit
     import socket
-    try:
-        listener = socket.socket(socket.AF_UNIX)
-        listener.bind(os.path.join(place, os.environ['RANK']))
-        listener.listen(4)
-    except (KeyError, OSError):
-        return  # a process that the worker has forked
-    _thread.start_new_thread(serve, (listener, c10d))
-    atexit.register(leave_answer, c10d, os.getpid())
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(os.path.join(place, os.environ['RANK']))  # which fails in a process that the worker has forked
+    listener.listen(4)
+    _thread.start_new_thread(quietly, (serve, listener, c10d))
+    atexit.register(end, c10d, os.getpid())
 
 
 class Watch:
@@ -133,9 +138,9 @@ class Watch:
 
             def exec_module(module):
                 load(module)
-                cls.wrap(module)
+                quietly(cls.wrap, module)
 
-            spec.loader.exec_module = exec_module
+            quietly(setattr, spec.loader, 'exec_module', exec_module)
         return spec
 
     @staticmethod
@@ -149,7 +154,7 @@ class Watch:
             update(group)
             if group is not None and c10d._update_default_pg is update_and_listen:
                 c10d._update_default_pg = update
-                listen(c10d)
+                quietly(listen, c10d)
 
         c10d._update_default_pg = update_and_listen
 

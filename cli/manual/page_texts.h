@@ -64,6 +64,9 @@ constexpr auto kWorkerVariables = std::to_array<ItemText>({
     {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1, if it is not set."},
     {"OMP_NUM_THREADS", "1 where a node has several workers, if it is not set."},
     {"CUDA_VISIBLE_DEVICES", "The GPUs that the worker sees, if there are any: see --gpu_bind."},
+    {"PYTHONPATH",
+     "Of Python: with a folder in front, which the interpreter takes out again: see "
+     "--flight_recorder."},
     {"NOTIFY_SOCKET",
      "Where the worker may send heartbeats, as to systemd, if it is not set: see --hang_timeout."},
 });

@@ -20,7 +20,7 @@ constexpr size_t kMostGroups = 64;     // of all nodes: a hostile one could make
 constexpr size_t kMostStallLines = 8;  // a message takes no more than 4 KiB
 constexpr size_t kMostHosts = 3;
 constexpr size_t kMostRunsOfRanks = 8;  // of a list of ranks
-constexpr size_t kLongestPlace = 96;    // in bytes; another node wrote it
+constexpr size_t kLongestPlace = 160;   // in bytes; another node wrote it
 constexpr std::string_view kIn = "in ";
 
 std::string ranks_of(const std::vector<int>& ranks) {

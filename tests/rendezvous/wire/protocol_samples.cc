@@ -57,12 +57,14 @@ JoinRequest sample_request() {
   request.last_restarts = 1;
   request.restarts = 2;
   request.unreported_failure = sample_failure();
-  request.worker_exits.victims = {{5, "exit 1"}, {6, "killed by SIGABRT", true}};
+  request.worker_exits.victims = {{5, "exit 1"}, {6, "killed by SIGABRT", true, true}};
   request.worker_exits.stopped = {0, 1, 2};
   request.worker_exits.killed = {2};
   request.worker_exits.signal = "SIGTERM";
   request.worker_exits.seconds = 0.25;
-  request.worker_exits.calls = {{7, 121, 121, "#121 all_reduce[8]", {0, 2}}, {7, 120, 0, "", {1}}};
+  request.worker_exits.calls = {
+      {7, 121, 121, "#121 all_reduce[8]", {0, 2}, {"#120 barrier", "#121 all_reduce[8]"}, true},
+      {7, 120, 0, "", {1}}};
   request.worker_exits.places = {
       {{0, 2}, WorkerPlace::Kind::waiting, "waiting (futex)", 9.5},
       {{1}, WorkerPlace::Kind::stopped, "stopped by a signal (state T)", 0}};
