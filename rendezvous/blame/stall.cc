@@ -5,6 +5,7 @@
 #include <chrono>
 #include <climits>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "base/text.h"
@@ -125,7 +126,9 @@ std::string Stall::text(const Nodes& nodes) const {
 Failure Stall::failure(const Nodes& nodes) const {
   Failure failure;
   failure.hung = true;
-  failure.rank = suspect_of(quiet_, nodes).named().value_or(lowest_rank(nodes));
+  const std::optional<int> named = suspect_of(quiet_, nodes).named();
+  const bool runs = named && node_of(*named, nodes) != 0;  // else all workers of its node ended
+  failure.rank = runs ? *named : lowest_rank(nodes);
   failure.wait_status = kTimedOut;
   failure.host = nodes.at(node_of(failure.rank, nodes)).request.host;
   failure.cause = text(nodes);

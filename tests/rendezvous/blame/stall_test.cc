@@ -176,7 +176,7 @@ TEST_CASE("with --hang_timeout a hang is the failure of the rank that the others
   const auto again = job.quiet(2, Kind::waiting, 1);
   REQUIRE(again.size() == 1);
   CHECK(std::get<Broken>(again[0]).ends_job);
-  CHECK(std::get<Broken>(again[0]).root_cause->rank == 0);  // none differs
+  CHECK(std::get<Broken>(again[0]).root_cause->rank == 0);  // the lowest that runs
 }
 
 TEST_CASE("the loss of a node without a line comes before the hang") {
