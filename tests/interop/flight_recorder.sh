@@ -32,5 +32,9 @@ done
 unset PYTHONPATH
 under ddprun "$interop/flight_recorder.py"
 expect_stdout '^environment None '
-compgen -G "/tmp/ddprun-$(id -u)/recorder-*/0" >/dev/null && fail 'a socket of a worker is left'
+# The folder goes with the job, and with what Python has compiled there.
+unset PYTHONDONTWRITEBYTECODE
+under ddprun "$python" -c 'print("folder", *(each[23:] for each in open("/proc/self/environ").read().split("\0") if each.startswith("DDPRUN_RECORDER_FOLDER=")))'
+expect_stdout '^folder /'
+[ ! -e "$(sed -n 's/^folder //p' "$out")" ] || fail 'the folder of the workers is left'
 expect_no_process_left

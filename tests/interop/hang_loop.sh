@@ -8,5 +8,5 @@ export FAILURES_RANK=1 FAILURES_FOLDER=$work
 under ddprun --nproc_per_node 3 --hang_timeout 6 "$interop/../failures/ddp_worker.py" loop
 expect_exit 124
 expect_stderr "^ddprun: no rank has made progress for "
-expect_stderr "rank 1 \($(hostname)\) is the likely cause: in find_next \(ddp_worker.py:[0-9]+\), busy on a CPU, while ranks 0, 2 waited in backward \(ddp_worker.py:[0-9]+\)"
+expect_stderr "rank 1 \($(hostname)\) is the likely cause: after #[0-9]+ all_reduce\[10\], in find_next \(ddp_worker.py:[0-9]+\), busy on a CPU, while ranks 0, 2 waited in #[0-9]+ all_reduce\[10\]"
 expect_no_process_left

@@ -47,7 +47,8 @@ TEST_CASE(
     std::ofstream(recorder.file_of(3)) << "[]";
     recorder.begin(0, 2);
     CHECK_FALSE(std::filesystem::exists(recorder.file_of(3)));
-    std::ofstream(recorder.socket_of(1)) << "";
+    std::filesystem::create_directory(folder.path() + "/__pycache__");
+    std::ofstream(folder.path() + "/__pycache__/sitecustomize.pyc") << "";
   }
   CHECK_FALSE(std::filesystem::exists(folder.path()));
 }
