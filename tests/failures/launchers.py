@@ -87,12 +87,14 @@ class DdprunTorchNoPySpy(DdprunWithTorch):
     name = 'ddprun, PyTorch, no py-spy'
     has_py_spy = False
 
+    def command(self, job, node, command, options):
+        job.environment['PYTHONPATH'] = ':'.join(glob.glob(interop() + '/lib/python*/site-packages'))
+        return super().command(job, node, command, options)
+
     @staticmethod
     def collective_worker(folder):
         """The interpreter that the environment was made from, beside which there is none."""
-        python = os.path.realpath(os.path.join(interop(), 'bin/python'))
-        return ['env', 'PYTHONPATH=' + ':'.join(glob.glob(interop() + '/lib/python*/site-packages')), python,
-                os.path.join(folder, 'ddp_worker.py')]
+        return [os.path.realpath(os.path.join(interop(), 'bin/python')), os.path.join(folder, 'ddp_worker.py')]
 
 
 class Torchrun(Launcher):
