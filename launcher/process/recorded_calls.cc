@@ -23,7 +23,7 @@ namespace {
 using CallJson = nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t kMostBytes = 128 * 1024;  // of an answer
+constexpr size_t kMostAnswer = 128 * 1024;  // of an answer
 constexpr size_t kMostValues = 16'384;
 constexpr size_t kMostGroups = 64;
 constexpr size_t kMostRecent = 16;
@@ -55,7 +55,7 @@ bool read_more(int fd, std::string& text, bool& complete) {
   if (size < 0) return errno == EINTR || errno == EAGAIN;
   text.append(bytes.data(), static_cast<size_t>(size));
   complete = size == 0;
-  return size > 0 && text.size() <= kMostBytes;
+  return size > 0 && text.size() <= kMostAnswer;
 }
 
 void read_answers(std::vector<Answer>& answers, Clock::time_point deadline) {

@@ -12,9 +12,9 @@ namespace ddprun::agent {
 namespace {
 
 /// A path in an empty folder that goes with the test.
-class Folder {
+class RecorderFolder {
  public:
-  ~Folder() { std::filesystem::remove_all(parent_); }
+  ~RecorderFolder() { std::filesystem::remove_all(parent_); }
   std::string path() const { return parent_ + "/recorder"; }
 
  private:
@@ -34,7 +34,7 @@ JobSpec python_job() {
 
 TEST_CASE(
     "Python's workers get a folder in front of their PYTHONPATH, which goes with the recorder") {
-  const Folder folder;
+  const RecorderFolder folder;
   {
     FlightRecorder recorder;
     recorder.open(python_job(), {"PYTHONPATH=/a:/b"}, folder.path());
@@ -54,7 +54,7 @@ TEST_CASE(
 }
 
 TEST_CASE("other programs, and jobs that want no recorder, find their environment as it is") {
-  const Folder folder;
+  const RecorderFolder folder;
   JobSpec job = python_job();
   job.program = "/bin/sh";
   FlightRecorder of_shell;
