@@ -92,7 +92,7 @@ void RoundEnd::on_traces(const launcher::WorkerEnd& end, std::optional<std::size
   const std::string& exception = traces.exception.message;
   hooks_.examined(end, exception);
   rendezvous::Failure failure = failure_of(end, traces);
-  // One that was stopped while it failed has waited, too.
+  // A worker that was stopped while it failed has waited, too.
   const bool failed = !end.stopped || !traces.calls.empty();
   if (failed && cause.empty()) note_wait(failure, traces.calls);
   if (end.stopped) {

@@ -23,6 +23,7 @@ constexpr size_t kMaxId = 64;                           // of a session, a maste
 constexpr size_t kMaxRanks = 2'048;  // in one list; of more stopped workers the first count
 constexpr size_t kMaxVictims = 128;
 constexpr size_t kMaxHow = 64;
+constexpr size_t kMaxWhat = 160;  // a call, a line and a state
 constexpr size_t kMaxPlaces = 16;
 constexpr size_t kMaxCalls = 128;
 constexpr size_t kMaxRecent = 16;         // calls of a group
@@ -74,7 +75,7 @@ template <class Io>
 void describe(Io& io, Is<WorkerPlace> auto& place) {
   io.ranks("ranks", place.ranks, kMaxPlaceRanks);
   io.enumerator("kind", place.kind, WorkerPlace::Kind::last);
-  io.text("what", place.what, kMaxHow);
+  io.text("what", place.what, kMaxWhat);
   io.seconds("seconds", place.seconds);
 }
 
