@@ -43,7 +43,7 @@ expect_exit 0
 for rank in 0 1; do expect_stdout "^\\[1\\] \\[$rank\\] rank $rank of 2, 2 on its node"; done
 expect_nothing_left
 
-# What a killed ddprun leaves, the next one removes.
+# The next ddprun removes the files of a killed one.
 if [ -n "${MPI_OWN_MEMORY:-}" ]; then
   on killed start --nproc_per_node 2 "$work/world" skip 1
   wait_until worker_of 1 >/dev/null

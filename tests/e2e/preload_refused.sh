@@ -135,7 +135,7 @@ expect_exit 137
 expect_stderr 'importing hangs \(--preload\) made no progress for 7 s \(--hang_timeout\)'
 expect_no_process_left
 
-# One that computes goes on.
+# An import that computes continues.
 cat >computes.py <<'END'
 import time
 while time.process_time() < 2.5:
