@@ -104,6 +104,7 @@ class FieldWriter {
     }
   }
 
+  /// The first `most` structs.
   template <class T>
   void list(const char* name, const std::vector<T>& value, size_t most) {
     nlohmann::json& elements = object_[name] = nlohmann::json::array();
@@ -112,6 +113,12 @@ class FieldWriter {
       FieldWriter io(elements.emplace_back(nlohmann::json::object()));
       describe(io, element);
     }
+  }
+
+  /// Structs that make no sense in part: the sender has at most `most`.
+  template <class T>
+  void whole_list(const char* name, const std::vector<T>& value, size_t) {
+    list(name, value, value.size());
   }
 
   /// A struct, in an object of its own; a variant has its "type" there.
@@ -210,6 +217,11 @@ class FieldReader {
       describe(io, value.emplace_back());
       fields_.take_error(inner);
     }
+  }
+
+  template <class T>
+  void whole_list(const char* name, std::vector<T>& value, size_t most) {
+    list(name, value, most);
   }
 
   template <class T>

@@ -317,7 +317,7 @@ template <>
 constexpr const char* kWireName<reply::Whose> = "whose";
 template <class Io>
 void describe(Io& io, Is<reply::Whose> auto& whose) {
-  io.list("connections", whose.connections, kMaxAsked);
+  io.whole_list("connections", whose.connections, kMaxAsked);
 }
 
 template <>
@@ -387,7 +387,7 @@ constexpr const char* kWireName<NodeList> = "node_list";
 template <class Io>
 void describe(Io& io, Is<NodeList> auto& list) {
   io.count("after", list.after);
-  io.list("nodes", list.nodes, kMaxListed);
+  io.whole_list("nodes", list.nodes, kMaxListed);
   io.boolean("more", list.more);
   io.text("waiting", list.waiting);
 }
