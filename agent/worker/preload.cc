@@ -11,7 +11,7 @@
 namespace ddprun::agent {
 namespace {
 
-constexpr int kMostLines = 100;  // that an import may print
+constexpr int kMostPrinted = 100;  // that an import may print
 
 }  // namespace
 
@@ -100,8 +100,8 @@ void Preload::on_told(const launcher::TemplateMessage& message) {
 
 void Preload::on_printed(std::string_view line) {
   last_lines_.feed(std::string(line) + "\n");
-  if (line.empty() || ++lines_ > kMostLines) return;
-  log::info("--preload: " + (lines_ == kMostLines ? "..." : printable(line)));
+  if (line.empty() || ++lines_ > kMostPrinted) return;
+  log::info("--preload: " + (lines_ == kMostPrinted ? "..." : printable(line)));
 }
 
 void Preload::on_ended(launcher::ExitStatus status, const std::optional<Error>& exec_failure) {
