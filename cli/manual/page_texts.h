@@ -67,6 +67,8 @@ constexpr auto kWorkerVariables = std::to_array<ItemText>({
     {"PYTHONPATH",
      "Of Python: with a folder in front, which the interpreter takes out again: see "
      "--flight_recorder."},
+    {"PMI_RANK, PMI_SIZE, PMI_FD, PMIX_..., OMPI_COMM_WORLD_...",
+     "What ranks of MPI need to find each other: see --mpi."},
     {"NOTIFY_SOCKET",
      "Where the worker may send heartbeats, as to systemd, if it is not set: see --hang_timeout."},
 });
