@@ -13,6 +13,11 @@ constexpr HangWatch::Duration kMostLearned = std::chrono::hours(24);
 constexpr int kPauses = 5;      // the longest one so far is not the longest one ever
 constexpr int kFirstBeats = 5;  // until then a program compiles, and fills its caches
 constexpr int kLooks = 10;      // within a limit
+
+/// The limits for which workers may only compute. If all have stopped instead, that is known by
+/// then: a look at their stacks would interrupt the time for which they have stood still.
+constexpr int kComputing = 2;
+
 constexpr std::chrono::milliseconds kLeastInterval{50};
 
 /// The most by which a busy machine delays a look; a host that stood still delays it more.
@@ -61,7 +66,7 @@ HangWatch::News HangWatch::look(const Signs& signs, Time now) {
   if (over) return restart(), told_ = told_busy_ = false, News::progress;
   if (told_) return News::none;
   if (is_quiet()) return told_ = true, News::quiet;
-  if (is_steady() || silent_ < limit()) return News::none;
+  if (is_steady() || silent_ < kComputing * limit()) return News::none;
   return silent_ = Duration::zero(), told_busy_ = true, News::busy;
 }
 

@@ -40,7 +40,7 @@ class HangWatch {
   enum class News {
     none,
     quiet,     ///< they have stopped
-    busy,      ///< they only compute, which others may wait for in vain; again after each limit()
+    busy,      ///< they only compute for twice limit(), and others may wait for them in vain
     progress,  ///< some make progress again
   };
 
@@ -56,8 +56,7 @@ class HangWatch {
   /// The time from one look to the next: a tenth of the limit.
   Duration interval() const { return interval_; }
 
-  /// How long there was no progress; how long there was none before it is news, also that they only
-  /// compute.
+  /// The time without progress, and the limit from which it is news.
   Duration quiet_for() const { return is_steady() ? beatless_ : signless_; }
   Duration limit() const;
 

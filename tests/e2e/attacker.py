@@ -52,16 +52,19 @@ def frame(**fields):
 
 
 def greeted(*frames):
-    return b"ddprun\x00\x05" + b"".join(frames)
+    return b"ddprun\x00\x06" + b"".join(frames)
 
 
 def first_record(stream):
     return stream[: 5 + struct.unpack(">H", stream[3:5])[0]]
 
 
+CLOSED = frame(type="closed", ending=dict(type="succeeded"))
+
+
 def hello(job, session="attacker", number=1, least=2):
     return frame(type="hello", run_id=job, min_nodes=least, max_nodes=2, host="attacker", session=session,
-                 received=0, ticket="", number=number)
+                 received=0, ticket="", number=number, addresses=[])
 
 
 class Port:
@@ -168,8 +171,8 @@ class Port:
             if at < 0:
                 continue
             session = recording[at + 11 :].split(b'"')[0].decode()
-            failure = dict(rank=1, wait_status=0x700, pid=1, seconds=1.0, host="attacker", cause="", last_words="",
-                           exception="", traceback="")
+            failure = dict(rank=1, wait_status=0x700, pid=1, seconds=1.0, host="attacker", cause="", stderr_tail="",
+                           exception="", traceback="", hung=False, log_folder="")
             request = greeted(hello(self.job, session, 1_000_000), frame(type="fail", round=0, failure=failure))
             return self.answer(request, 4) != b""
         return False
@@ -197,7 +200,7 @@ class Port:
 
     def hold(self):
         """Half hellos, silent connections, and records that never end."""
-        begins = [b"", b"ddprun\x00\x05", greeted(struct.pack(">I", 16_000) + b"{"), b"\x16\x03\x01\x03"]
+        begins = [b"", b"ddprun\x00\x06", greeted(struct.pack(">I", 16_000) + b"{"), b"\x16\x03\x01\x03"]
         begins += [recording[:100] for recording in self.recordings[:1]]
         for begin in begins * 20:
             peer = self.connect()
@@ -259,10 +262,10 @@ def hash_of(words):
 
 def be_member(host, port, job, secret_file, *command):
     line = encrypted_line(host, port, job, bytes.fromhex(pathlib.Path(secret_file).read_text()))
-    aftermath = dict(victims=[], stopped=[], killed=[], signal="", seconds=0.0, places=[], calls=[])
+    exits = dict(victims=[], stopped=[], killed=[], signal="", seconds=0.0, places=[], calls=[])
     join = dict(type="join", local_size=1, host="insider", is_host=False, hosting=False, store_port=0, cannot_run="",
                 command="", command_hash=hash_of(command), last_round=-1, last_master="", last_node_rank=-1,
-                last_guests=0, last_restarts=0, restarts=0, aftermath=aftermath)
+                last_guests=0, last_hosted=False, last_restarts=0, restarts=0, role="", worker_exits=exits)
     line.stdin.write(greeted(hello(job, least=1), frame(**join)))
     answers = io.BufferedReader(line.stdout)  # which reads on until it has all of a message
     while size := answers.read(4):
@@ -271,7 +274,7 @@ def be_member(host, port, job, secret_file, *command):
         if message["type"] == "ready":
             join.update(last_round=message["round"], last_node_rank=message["node_rank"], last_guests=message["guests"])
             failure = dict(rank=message["first_rank"], wait_status=7 << 8, pid=1, seconds=1.0, host="insider", cause="",
-                           last_words="it was me", exception="", traceback="")
+                           stderr_tail="it was me", exception="", traceback="", hung=False, log_folder="")
             line.stdin.write(frame(type="fail", round=message["round"], failure=failure))
         elif message["type"] == "broken":
             line.stdin.write(frame(**join))
@@ -364,7 +367,7 @@ class Line:
         return piece
 
     def injects(self, side, piece):
-        return piece + frame(type="closed") if self.is_due(side, piece, "master") else piece
+        return piece + CLOSED if self.is_due(side, piece, "master") else piece
 
     # Tricks with a line that begins.
 
@@ -373,7 +376,7 @@ class Line:
 
     def pretends(self, side, piece):
         self.end(frame(type="welcome", master="m", resumed=False, received=0, heartbeat_ms=0, lease_ms=0,
-                       max_restarts=0, ticket="") + frame(type="closed"))
+                       max_restarts=0, ticket="", hang_timeout_ms=0) + CLOSED)
 
     def repeats_the_master(self, side, piece):
         self.end((self.folder / "0.master").read_bytes())

@@ -53,7 +53,7 @@ def silent():
 
 
 def frames():
-    first = b"ddprun\x00\x05" + struct.pack(">I", 16_000) + b"{" + b" " * 12_000
+    first = b"ddprun\x00\x06" + struct.pack(">I", 16_000) + b"{" + b" " * 12_000
     for i in range(5_000):
         newest = connect(f"127.8.0.{i % 10 + 1}", first)
     newest.settimeout(0.5)

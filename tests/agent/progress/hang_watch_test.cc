@@ -147,13 +147,14 @@ TEST_CASE("a progress bar or a polling CPU does not hide that heartbeats have en
 }
 
 TEST_CASE(
-    "workers that only compute are reported after each limit, until they show something else") {
+    "workers that only compute are reported after twice the limit, until they show something "
+    "else") {
   WatchedNode node;
-  CHECK(node.looks(9min, kCpu) == 0);
+  CHECK(node.looks(19min, kCpu) == 0);
   CHECK(node.busy() == 0);
   CHECK(node.looks(1min, kCpu) == 0);
   CHECK(node.busy() == 1);
-  CHECK(node.looks(25min, kCpu) == 0);
+  CHECK(node.looks(45min, kCpu) == 0);
   CHECK(node.busy() == 3);
   CHECK(node.progress() == 0);
   node.looks(1min, kOutput);
