@@ -33,7 +33,7 @@ class Preload {
   Preload(boost::asio::any_io_executor executor, const JobSpec& job, std::string host_name,
           std::function<void()> changed);
 
-  /// Starts the first import, with ddprun's own environment.
+  /// Starts the first import, with ddprun's own environment and the flight recorder's variables.
   void begin(std::vector<std::string> inherited);
 
   /// Calls `known` when it is known whether workers can be forked, perhaps at once. An import that

@@ -201,6 +201,12 @@ def _ddprun_template():
             name, is_set, value = variable.partition(b"=")
             if name and is_set:
                 wanted.setdefault(name, value)
+        recorder = wanted.pop(b"DDPRUN_RECORDER_FOLDER", b"")  # whose hook the template has run
+        path = wanted.get(b"PYTHONPATH", b"")
+        if recorder and path.startswith(recorder):
+            wanted[b"PYTHONPATH"] = path[len(recorder) + 1:]
+            if not wanted[b"PYTHONPATH"]:
+                del wanted[b"PYTHONPATH"]
         wanted.update(imports_set)
         for name in imports_unset:
             wanted.pop(name, None)

@@ -85,6 +85,15 @@ std::vector<std::string> names_of(const std::vector<int>& signals) {
 
 }  // namespace
 
+void set_variables(std::vector<std::string>& environment,
+                   const std::vector<std::string>& variables) {
+  for (const std::string& variable : variables) {
+    const std::string_view name = std::string_view(variable).substr(0, variable.find('=') + 1);
+    std::erase_if(environment, [name](const std::string& text) { return text.starts_with(name); });
+    environment.push_back(variable);
+  }
+}
+
 const char* find_variable(const std::vector<std::string>& environment, std::string_view name) {
   for (const std::string& text : environment) {
     if (text.size() > name.size() && text[name.size()] == '=' && text.starts_with(name)) {

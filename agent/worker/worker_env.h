@@ -58,6 +58,10 @@ bool is_of_mpi_job(std::string_view variable);
 /// LOCAL_RANK as the worker with this local rank sees it.
 int visible_local_rank(const JobSpec& job, int local_rank);
 
+/// Sets `variables`, which are "NAME=value" strings, in an environment.
+void set_variables(std::vector<std::string>& environment,
+                   const std::vector<std::string>& variables);
+
 /// The value of `name` in a list of "NAME=value" strings; nullptr: it is not set.
 const char* find_variable(const std::vector<std::string>& environment, std::string_view name);
 

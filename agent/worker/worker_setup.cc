@@ -143,11 +143,7 @@ Result<std::vector<WorkerSetup::Worker>> WorkerSetup::workers(
     all.push_back(std::move(*one));
   }
   auto common = std::move(env).common();
-  for (const std::string& more : more_variables_) {
-    const std::string_view name = std::string_view(more).substr(0, more.find('=') + 1);
-    std::erase_if(common, [name](const std::string& text) { return text.starts_with(name); });
-    common.push_back(more);
-  }
+  set_variables(common, more_variables_);
   const auto environment = std::make_shared<const std::vector<std::string>>(std::move(common));
   for (Worker& one : all) one.command.common_environment = environment;
   if (job_.report_bindings) report_bindings();

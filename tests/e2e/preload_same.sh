@@ -66,7 +66,7 @@ cp show.py folder/__main__.py
 touch package/__init__.py
 (cd folder && python3 -m zipfile -c ../app.zip __main__.py)
 
-no_addresses() { sed 's/ at 0x[0-9a-f]*//g' "$out"; }
+no_addresses() { sed 's/ at 0x[0-9a-f]*//g; s/recorder-[0-9a-f]*/recorder/g' "$out"; }
 
 same() {  # same FLAGS... PROGRAM...
   echo 'an input' >input

@@ -42,6 +42,9 @@ start --nproc_per_node 2 --preload $modules "$program" hang
 wait_for_stdout '\[1\] hangs'
 "$DDPRUN" stacks "$ddprun" >"$work/stacks"
 grep -q '^forgotten (preload.py:' "$work/stacks" || fail "$(cat "$work/stacks")"
+# The hook of the flight recorder came with the template.
+"$DDPRUN" status "$ddprun" >"$work/status"
+grep -q '#1 barrier' "$work/status" || fail "$(cat "$work/status")"
 kill "$ddprun"
 finish
 expect_no_process_left
