@@ -125,14 +125,14 @@ expect_stderr 'restart 1 of 1'
 expect_no_process_left
 
 # An import that does not end is reported, shown, and ended.
-start --preload hangs --hang_timeout 7 program.py
+start --preload hangs --hang_timeout 15 program.py
 wait_until test -e "$IMPORTS"
 wait_for_stderr 'waiting 5 s for importing hangs \(--preload\)$'
 "$DDPRUN" status "$ddprun" >status
 grep -q 'importing hangs' status || fail "$(cat status)"
 finish
 expect_exit 137
-expect_stderr 'importing hangs \(--preload\) made no progress for 7 s \(--hang_timeout\)'
+expect_stderr 'importing hangs \(--preload\) made no progress for 15 s \(--hang_timeout\)'
 expect_no_process_left
 
 # An import that computes continues.
