@@ -29,7 +29,7 @@ PmixServer* the_server = nullptr;  // callbacks have no data of ours
 template <std::size_t kSize>
 void copy_text(std::string_view text, std::array<char, kSize>& to) {
   to = {};
-  std::memcpy(to.data(), text.data(), std::min(text.size(), kSize - 1));
+  text.copy(to.data(), kSize - 1);
 }
 
 pmix::Proc proc_of(const std::string& nspace, int rank) {

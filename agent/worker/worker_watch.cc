@@ -105,7 +105,7 @@ void WorkerWatch::look(std::vector<Process> processes, std::function<void(Seen)>
             conclude);
 }
 
-void WorkerWatch::stopped(Process process, int signal) {
+void WorkerWatch::stopped(const Process& process, int signal) {
   stops_[process.pid] = {std::chrono::steady_clock::now()};
   auto timer = std::make_shared<boost::asio::steady_timer>(executor_, kStopIsNews);
   timer->async_wait(
@@ -114,7 +114,7 @@ void WorkerWatch::stopped(Process process, int signal) {
       });
 }
 
-void WorkerWatch::report_stop(Process process, int signal) {
+void WorkerWatch::report_stop(const Process& process, int signal) {
   jobs_.run(
       [pid = process.pid] { return launcher::sample_process(pid); },
       [this, process, signal, round = std::weak_ptr(round_)](const launcher::ProcessSample& now) {
@@ -126,7 +126,7 @@ void WorkerWatch::report_stop(Process process, int signal) {
       });
 }
 
-void WorkerWatch::continued(Process process) {
+void WorkerWatch::continued(const Process& process) {
   const auto stop = stops_.extract(process.pid);
   if (stop.empty() || !stop.mapped().said) return;
   const auto time = std::chrono::steady_clock::now() - stop.mapped().began;

@@ -43,10 +43,10 @@ class WorkerWatch {
 
   /// `signal` has stopped `process`: reports it if the process is still stopped a second later, and
   /// not by a debugger.
-  void stopped(Process process, int signal);
+  void stopped(const Process& process, int signal);
 
   /// The process continued: reports it if its stop was reported.
-  void continued(Process process);
+  void continued(const Process& process);
 
   /// Drops the calls until now: the round's workers are to end.
   void cancel() {
@@ -60,7 +60,7 @@ class WorkerWatch {
     bool said = false;
   };
 
-  void report_stop(Process process, int signal);
+  void report_stop(const Process& process, int signal);
   std::string process_text(const Process& process) const;
 
   boost::asio::any_io_executor executor_;
