@@ -61,7 +61,7 @@ void speak(const Fd& socket, const FinalMessage::Talk& talk, FinalClock::time_po
 template <size_t kMost>
 bool FinalMessage::Text<kMost>::store(std::string_view from) {
   if (from.size() > kMost) return false;
-  std::memcpy(bytes, from.data(), from.size());
+  from.copy(bytes, from.size());
   size = from.size();
   return true;
 }

@@ -71,7 +71,8 @@ END
 chmod +x old_python
 PYTHON_EXEC=$work/old_python refused json 'Python 3\.7 is older than 3\.8'
 
-if unshare -rm mount -t tmpfs none /proc 2>/dev/null; then
+# Sanitizers read /proc.
+if [ -z "${ASAN_OPTIONS:-}${TSAN_OPTIONS:-}" ] && unshare -rm mount -t tmpfs none /proc 2>/dev/null; then
   printf '#!/bin/sh\nmount -t tmpfs none /proc && exec "$@"\n' >without_proc
   chmod +x without_proc
   command_prefix[only]="unshare -rm $work/without_proc"
