@@ -48,9 +48,9 @@ if [ -n "${MPI_OWN_MEMORY:-}" ]; then
   on killed start --nproc_per_node 2 "$work/world" skip 1
   wait_until worker_of 1 >/dev/null
   agent=$(agent_of)
+  [ -n "$(ls -d /dev/shm/ddprun_mpi-*)" ] || fail "no folder for MPI in /dev/shm"
   kill -KILL "$agent"
   finish
-  [ -n "$(ls -d /dev/shm/ddprun_mpi-*)" ] || fail "no folder for MPI in /dev/shm"
   on next start sleep 600
   wait_until sh -c '[ -z "$(ls -A /dev/shm | grep ddprun_mpi)" ]'
   kill -TERM "$ddprun"

@@ -34,7 +34,7 @@ TEST_CASE("ddprun warns of MPI programs that would each be rank 0 of 1") {
 }
 
 TEST_CASE("ranks of MPI are connected as their library needs it") {
-  const auto mpi = [](std::vector<std::string> libraries, Words words,
+  const auto mpi = [](const std::vector<std::string>& libraries, const Words& words,
                       std::vector<std::string> environment = {}) {
     cli::Host on = host();
     on.environment = std::move(environment);

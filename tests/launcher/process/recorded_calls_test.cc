@@ -21,6 +21,11 @@ const std::string kAnswer =
     R"( "recent": ["#3 all_reduce[20]", "#4 barrier"]},)"
     R"( {"group": 6206595552, "begun": 0, "open": 0, "failed": false, "recent": []}])";
 
+std::string next_path() {
+  static int count = 0;
+  return "/tmp/ddprun-recorded-" + std::to_string(getpid()) + "-" + std::to_string(++count);
+}
+
 /// Listens at a path, and writes `answer` to the first that connects, if it is not empty.
 class RecordedWorker {
  public:
@@ -47,13 +52,10 @@ class RecordedWorker {
   const std::string& path() const { return path_; }
 
  private:
-  static int count_;
-  const std::string path_ =
-      "/tmp/ddprun-recorded-" + std::to_string(getpid()) + "-" + std::to_string(++count_);
+  const std::string path_ = next_path();
   Fd listener_;
   std::thread thread_;
 };
-int RecordedWorker::count_ = 0;
 
 TEST_CASE("a worker's line says where it is in each group's calls") {
   const auto calls = parse_recorded_calls(kAnswer);
