@@ -108,16 +108,16 @@ void MpiRound::connect(launcher::Command& command, int local_rank) const {
 }
 
 void MpiRound::read() {
-  async_read_until(control_, boost::asio::dynamic_buffer(lines_, kMostNews), '\n',
-                   [this, alive = std::weak_ptr(alive_)](error_code failure, size_t size) {
-                     if (alive.expired() || failure == boost::asio::error::operation_aborted)
-                       return;
-                     if (failure) return on_server_ended();
-                     const std::string line = lines_.substr(0, size - 1);
-                     lines_.erase(0, size);
-                     read();
-                     on_line(line);
-                   });
+  async_read_until(
+      control_, boost::asio::dynamic_buffer(*lines_, kMostNews), '\n',
+      [this, lines = lines_, alive = std::weak_ptr(alive_)](error_code failure, size_t size) {
+        if (alive.expired() || failure == boost::asio::error::operation_aborted) return;
+        if (failure) return on_server_ended();
+        const std::string line = lines->substr(0, size - 1);
+        lines->erase(0, size);
+        read();
+        on_line(line);
+      });
 }
 
 void MpiRound::on_line(const std::string& line) {
@@ -168,8 +168,9 @@ void MpiRound::on_known(int local_rank) {
   if (found == waiting_.end()) return;
   const auto known = std::move(found->known);
   waiting_.erase(found);
+  const std::weak_ptr alive = alive_;
   known();
-  if (is_finishing_) finish();
+  if (!alive.expired() && is_finishing_) finish();
 }
 
 void MpiRound::give_up() {
@@ -184,8 +185,9 @@ void MpiRound::finish() {
 void MpiRound::on_server_ended() {
   control_.close();
   const auto failure = batch_->exec_failure(0);
+  const std::weak_ptr alive = alive_;
   give_up();
-  if (is_finishing_) return;
+  if (alive.expired() || is_finishing_) return;
   std::string cause = "ddprun's process for MPI on this node ended" +
                       (failure ? ": " + failure->message : std::string(" or was killed"));
   is_starting() ? be_ready(Error{Errc::system, std::move(cause)}) : hooks_.failed(cause);

@@ -90,7 +90,7 @@ class MpiRound {
   std::vector<Fd> server_ends_;
   std::optional<launcher::SpawnBatch> batch_;
   boost::asio::posix::stream_descriptor control_;
-  std::string lines_;  // read of it
+  std::shared_ptr<std::string> lines_ = std::make_shared<std::string>();  // a read keeps it, too
   boost::asio::steady_timer overdue_;
   std::vector<MpiRank> ranks_;
   std::vector<Waiting> waiting_;
