@@ -24,7 +24,7 @@ done
 run --mpi pmi1 --nproc_per_node 2 --max_restarts 1 "${client[@]}" fail
 expect_exit 0
 expect_stderr 'rank [01] failed first: exit 7 .*round 0'
-expect_stdout 'rank 1 is in ddprun_[0-9]*_0$'
+expect_stdout 'rank [01] is in ddprun_[0-9]*_0$'
 expect_stdout 'rank 1 of 2, .*, ddprun_[0-9]*_1: got 0 1$'
 
 # These ranks do not see the variables of another launcher's job.
