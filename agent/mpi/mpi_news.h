@@ -31,7 +31,7 @@ struct MpiNews {
 /// The warning about a rank that called MPI_Comm_spawn.
 MpiNews spawn_refused(int local_rank, const rendezvous::Layout& layout);
 
-/// One line, with its newline.
+/// Returns the news as a line, with its newline.
 std::string line_of(const MpiNews& news);
 
 /// The news in a line without its newline; nullopt: it is malformed, or about a rank that a node

@@ -23,7 +23,7 @@
 
 namespace ddprun::agent {
 
-/// One round of this node's ranks of MPI, as the agent sees it: starts their MpiServer, connects
+/// Connects this node's ranks of MPI in a round, for the agent: starts their MpiServer, connects
 /// them to it, and learns from it what they did.
 ///
 /// Destroying it ends the MpiServer. Thread: the executor's.
