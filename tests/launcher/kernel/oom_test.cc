@@ -177,7 +177,7 @@ TEST_CASE("without a readable log or count there is no cause") {
   CHECK(watch.cause(5, SIGKILL).empty());
 }
 
-/// A memory cgroup of 32 MiB below our own; empty without the permission to create one.
+/// A memory cgroup of 128 MiB below our own; empty without the permission to create one.
 class SmallCgroup {
  public:
   SmallCgroup() {
@@ -189,15 +189,15 @@ class SmallCgroup {
     if (!fs::create_directory(path, failed)) return;
     path_ = path;
     const std::pair<const char*, const char*> limits[] = {
-        {"memory.limit_in_bytes", "33554432"},
-        {"memory.memsw.limit_in_bytes", "33554432"},
-        {"memory.max", "33554432"},
+        {"memory.limit_in_bytes", "134217728"},
+        {"memory.memsw.limit_in_bytes", "134217728"},
+        {"memory.max", "134217728"},
         {"memory.swap.max", "0"}};
     for (const auto& [file, limit] : limits) {
       if (fs::exists(path / file)) write(path / file, limit);
     }
-    limited_ = contents(path / "memory.limit_in_bytes") == "33554432\n" ||
-               contents(path / "memory.max") == "33554432\n";
+    limited_ = contents(path / "memory.limit_in_bytes") == "134217728\n" ||
+               contents(path / "memory.max") == "134217728\n";
   }
   ~SmallCgroup() {
     if (!path_.empty()) rmdir(path_.c_str());
@@ -215,7 +215,7 @@ class SmallCgroup {
 };
 
 /// The cause that an OomWatch in `cgroup` finds for a process that uses more memory than the cgroup
-/// has; or "survived" or "no way in".
+/// has; or "survived", "no way in", or "the watching process was killed".
 std::string cause_of_eater(const SmallCgroup& cgroup, const std::string& kmsg) {
   std::array<int, 2> pipe_ends;
   REQUIRE(pipe(pipe_ends.data()) == 0);
@@ -226,7 +226,9 @@ std::string cause_of_eater(const SmallCgroup& cgroup, const std::string& kmsg) {
       OomWatch watch(kmsg);
       const pid_t eater = fork();
       if (eater == 0) {
-        constexpr size_t kSize = 256 << 20;
+        // The watching process is in the cgroup, too, and a sanitizer makes it large.
+        std::ofstream("/proc/self/oom_score_adj") << 1000 << std::flush;
+        constexpr size_t kSize = 512 << 20;
         void* memory =
             mmap(nullptr, kSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (memory != MAP_FAILED) std::memset(memory, 1, kSize);
@@ -245,8 +247,9 @@ std::string cause_of_eater(const SmallCgroup& cgroup, const std::string& kmsg) {
     result.append(chunk.data(), static_cast<size_t>(n));
   }
   close(pipe_ends[0]);
-  waitpid(helper, nullptr, 0);
-  return result;
+  int status = 0;
+  waitpid(helper, &status, 0);
+  return WIFSIGNALED(status) ? "the watching process was killed" : result;
 }
 
 TEST_CASE("a real process that exceeds the memory of its cgroup is found") {
