@@ -83,15 +83,23 @@ bool has_no_words(const rendezvous::Failure& failure) {
   return failure.pid == 0 || !failure.cause.empty();
 }
 
+/// In a rank that finds another one gone, Open MPI 5 calls MPI_Abort with MPI_ERR_UNKNOWN,
+/// silently.
+bool was_aborted_by_open_mpi(const rendezvous::Failure& failure) {
+  return failure.cause == "called MPI_Abort(14)";
+}
+
 }  // namespace
 
 bool is_consequence(const rendezvous::Failure& failure) {
+  if (was_aborted_by_open_mpi(failure)) return true;
   if (has_no_words(failure)) return false;
   if (failure.exception.empty() && exit_status(failure).signal() == SIGPIPE) return true;
   return has_any(last_words(failure), kWords);
 }
 
 bool says_it_lost_a_peer(const rendezvous::Failure& failure) {
+  if (was_aborted_by_open_mpi(failure)) return true;
   return !has_no_words(failure) && has_any(last_words(failure), kLostPeerWords);
 }
 

@@ -52,6 +52,18 @@ TEST_CASE("a failure that mentions a lost peer waits for one with a cause of its
   CHECK_FALSE(failures.waits_for_cause());
 }
 
+TEST_CASE("an abort by which Open MPI reports a lost rank waits for that rank's own failure") {
+  FirstFailure failures;
+  rendezvous::Failure aborted = failed(0, "");
+  aborted.cause = "called MPI_Abort(14)";
+  failures.ended();
+  CHECK(rank_of(failures.examined(0, aborted)) == -1);
+  rendezvous::Failure first = failed(2, "");
+  first.cause = "called MPI_Abort(3)";
+  failures.ended();
+  CHECK(rank_of(failures.examined(1, first)) == 2);
+}
+
 TEST_CASE("if no failure has a cause of its own, the first that ended is reported") {
   FirstFailure failures;
   failures.ended();
