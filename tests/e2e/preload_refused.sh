@@ -139,10 +139,10 @@ expect_no_process_left
 # An import that computes continues.
 cat >computes.py <<'END'
 import time
-while time.process_time() < 2.5:
+while time.process_time() < 7:
     pass
 END
-run --preload computes --hang_timeout 1 program.py
+run --preload computes --hang_timeout 6 program.py
 expect_exit 0
 expect_stdout 'rank 0 runs'
 expect_no_process_left

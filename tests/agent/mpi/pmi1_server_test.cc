@@ -128,7 +128,7 @@ TEST_CASE("PMI-2 is refused, and its client told") {
 
 TEST_CASE("a rank that does not keep to PMI-1 is named and heard no more") {
   const std::string request =
-      GENERATE("cmd=dance", "hello", "", "cmd=put kvsname=k key= value=v",
+      GENERATE(as<std::string>{}, "cmd=dance", "hello", "", "cmd=put kvsname=k key= value=v",
                "cmd=put kvsname=k key=" + std::string(65, 'k') + " value=v",
                "cmd=put kvsname=k key=k value=" + std::string(1025, 'v'), std::string(5000, 'x'));
   Pmi1Server server(node(1, 2, 2), nodes(2, 2));
