@@ -84,7 +84,7 @@ bool has_no_words(const rendezvous::Failure& failure) {
 }
 
 /// In a rank that finds another one gone, Open MPI 5 calls MPI_Abort with MPI_ERR_UNKNOWN,
-/// silently.
+/// silently. A program may do so, too: no running rank may be blamed for it.
 bool was_aborted_by_open_mpi(const rendezvous::Failure& failure) {
   return failure.cause == "called MPI_Abort(14)";
 }
@@ -92,7 +92,6 @@ bool was_aborted_by_open_mpi(const rendezvous::Failure& failure) {
 }  // namespace
 
 bool is_consequence(const rendezvous::Failure& failure) {
-  if (was_aborted_by_open_mpi(failure)) return true;
   if (has_no_words(failure)) return false;
   if (failure.exception.empty() && exit_status(failure).signal() == SIGPIPE) return true;
   return has_any(last_words(failure), kWords);

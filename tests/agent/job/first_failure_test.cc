@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "agent/job/consequence.h"
 #include "tests/catch.h"
 
 namespace ddprun::agent {
@@ -58,6 +59,7 @@ TEST_CASE("an abort by which Open MPI reports a lost rank waits for that rank's 
   aborted.cause = "called MPI_Abort(14)";
   failures.ended();
   CHECK(rank_of(failures.examined(0, aborted)) == -1);
+  CHECK_FALSE(is_consequence(aborted));  // ddprun looks for no other rank to blame
   rendezvous::Failure first = failed(2, "");
   first.cause = "called MPI_Abort(3)";
   failures.ended();
