@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
@@ -10,6 +11,7 @@
 #include <unistd.h>
 #include <utility>
 
+#include "base/blocking_io.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "remote/order.h"
@@ -17,14 +19,14 @@
 namespace ddprun::remote {
 namespace {
 
-constexpr int kSilence = 60'000;  // milliseconds
+constexpr std::chrono::seconds kSilence{60};
 
 /// Reads exactly `size` bytes: signals follow the order. This process does not handle signals yet,
 /// so none interrupts it.
 Result<> read_exactly(char* bytes, size_t size) {
   for (size_t done = 0; done < size;) {
-    pollfd readable{STDIN_FILENO, POLLIN, 0};
-    if (poll(&readable, 1, kSilence) == 0) {
+    const auto deadline = std::chrono::steady_clock::now() + kSilence;
+    if (wait_for(STDIN_FILENO, POLLIN, deadline) == ETIMEDOUT) {
       return Error{Errc::timed_out, "timed out reading the order from stdin"};
     }
     const ssize_t count = read(STDIN_FILENO, bytes + done, size - done);

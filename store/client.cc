@@ -5,17 +5,13 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <fcntl.h>
-#include <memory>
 #include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <poll.h>
 #include <sys/socket.h>
 #include <thread>
 #include <unistd.h>
 #include <utility>
 
+#include "base/blocking_io.h"
 #include "base/byte_order.h"
 #include "base/text.h"
 #include "store/wire.h"
@@ -25,7 +21,6 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
-using Deadline = steady_clock::time_point;
 
 constexpr milliseconds kFirstRetry{5};
 constexpr milliseconds kLastRetry{500};
@@ -62,55 +57,13 @@ std::uint32_t own_nonce() {
   return static_cast<std::uint32_t>(::getpid());
 }
 
-/// Waits until the socket is ready for `events`. 0: the deadline passed.
-int poll_until(int fd, short events, Deadline deadline) {
-  for (;;) {
-    const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
-    pollfd entry{fd, events, 0};
-    const int ready =
-        ::poll(&entry, 1, static_cast<int>(std::clamp<long>(left.count(), 0, 1 << 30)));
-    if (ready >= 0 || errno != EINTR) return ready;
-  }
-}
-
-using AddressList = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
-
-Result<AddressList> resolve(const std::string& host, std::uint16_t port) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  const int rc = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
-  if (rc != 0) return Error{Errc::usage, "cannot resolve " + host + ": " + ::gai_strerror(rc)};
-  return AddressList(found, &::freeaddrinfo);
-}
-
-/// Tries one address once. unreachable carries the system's reason.
-Result<Fd> connect_once(const addrinfo& address, Deadline deadline) {
-  Fd socket(::socket(address.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!socket) return os_error("socket", errno);
-  int failure = 0;
-  if (::connect(socket.get(), address.ai_addr, address.ai_addrlen) != 0) failure = errno;
-  if (failure == EINPROGRESS) {
-    if (poll_until(socket.get(), POLLOUT, deadline) <= 0) {
-      return Error{Errc::timed_out, "no answer"};
-    }
-    socklen_t size = sizeof(failure);
-    ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &failure, &size);
-  }
-  if (failure != 0) return Error{Errc::unreachable, std::strerror(failure)};
-  const int on = 1;
-  ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-  return socket;
-}
-
-/// Tries every address in turn; returns the last one's error.
-Result<Fd> connect_any(const addrinfo* addresses, Deadline deadline) {
-  Result<Fd> last = Error{Errc::unreachable, "no address"};
-  for (const addrinfo* address = addresses; address != nullptr; address = address->ai_next) {
-    last = connect_once(*address, deadline);
-    if (last) break;
-  }
-  return last;
+/// Tries every address in turn. unreachable carries the system's reason for the last one.
+Result<Fd> connect_any(const addrinfo& addresses, Deadline deadline) {
+  Fd socket;
+  const int error = connect_to(addresses, deadline, socket);
+  if (error == 0) return socket;
+  if (!socket) return os_error("socket", error);
+  return Error{Errc::unreachable, error == ETIMEDOUT ? "no answer" : std::strerror(error)};
 }
 
 std::string numeric_local_address(int fd) {
@@ -143,10 +96,10 @@ Result<Client> Client::connect(const std::string& host, std::uint16_t port, mill
                                const std::function<bool()>& is_pointless) {
   const Deadline deadline = steady_clock::now() + limit;
   const std::string server = endpoint_text(host, port);
-  auto addresses = resolve(host, port);
-  if (!addresses) return addresses.error();
+  const auto addresses = resolve(host, port);
+  if (!addresses) return Error{addresses.error()}.in("cannot resolve " + host);
   for (milliseconds pause = kFirstRetry;; pause = std::min(2 * pause, kLastRetry)) {
-    auto socket = connect_any(addresses->get(), deadline);
+    auto socket = connect_any(**addresses, deadline);
     std::string reason;
     if (socket) {
       Client client(std::move(*socket), server, reply_limit);
@@ -246,11 +199,12 @@ Result<> Client::wait(const std::vector<std::string>& keys, milliseconds limit) 
 
 /// True: the keys exist. False: the deadline passed and nothing was read.
 Result<bool> Client::wait_ended(Deadline deadline) {
-  if (poll_until(socket_.get(), POLLIN, deadline) == 0) return false;
-  auto reply = receive_byte(reply_deadline());
-  if (!reply) return reply.error();
-  if (*reply != kStopWaiting) return broken(Errc::protocol, "sent an unexpected reply to a wait");
-  return true;
+  char reply = 0;
+  const int error = receive_all(socket_, {&reply, 1}, deadline);
+  if (error == ETIMEDOUT) return false;
+  if (error != 0) return broken_by(error);
+  if (static_cast<std::uint8_t>(reply) == kStopWaiting) return true;
+  return broken(Errc::protocol, "sent an unexpected reply to a wait");
 }
 
 /// Cancels a wait. If its reply crossed the request, two bytes come.
@@ -312,39 +266,18 @@ Result<std::int64_t> Client::num_keys() {
 
 Result<> Client::send(std::string_view bytes, Deadline deadline) {
   if (broken_) return *broken_;
-  while (!bytes.empty()) {
-    const ssize_t n = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (n >= 0) {
-      bytes.remove_prefix(static_cast<std::size_t>(n));
-    } else if (errno == EAGAIN) {
-      if (poll_until(socket_.get(), POLLOUT, deadline) == 0) {
-        return broken(Errc::timed_out, "does not take requests");
-      }
-    } else if (errno != EINTR) {
-      return broken(Errc::unreachable, std::string("connection lost: ") + std::strerror(errno));
-    }
-  }
-  return {};
+  const int error = send_all(socket_, bytes, deadline);
+  if (error == 0) return {};
+  if (error == ETIMEDOUT) return broken(Errc::timed_out, "does not take requests");
+  return broken_by(error);
 }
 
 Result<> Client::receive(char* into, std::size_t size, Deadline deadline) {
   if (broken_) return *broken_;
-  while (size > 0) {
-    const ssize_t n = ::recv(socket_.get(), into, size, 0);
-    if (n > 0) {
-      into += n;
-      size -= static_cast<std::size_t>(n);
-    } else if (n == 0) {
-      return broken(Errc::unreachable, "connection closed by the server");
-    } else if (errno == EAGAIN) {
-      if (poll_until(socket_.get(), POLLIN, deadline) == 0) {
-        return broken(Errc::timed_out, "no reply within " + seconds_text(reply_limit_));
-      }
-    } else if (errno != EINTR) {
-      return broken(Errc::unreachable, std::string("connection lost: ") + std::strerror(errno));
-    }
-  }
-  return {};
+  const int error = receive_all(socket_, {into, size}, deadline);
+  if (error == 0) return {};
+  if (error != ETIMEDOUT) return broken_by(error);
+  return broken(Errc::timed_out, "no reply within " + seconds_text(reply_limit_));
 }
 
 Result<std::uint8_t> Client::receive_byte(Deadline deadline) {
@@ -374,6 +307,11 @@ Result<std::string> Client::receive_string(Deadline deadline, std::int64_t limit
     if (!got) return got.error();
   }
   return value;
+}
+
+Error Client::broken_by(int error) {
+  if (error == ENODATA) return broken(Errc::unreachable, "connection closed by the server");
+  return broken(Errc::unreachable, std::string("connection lost: ") + std::strerror(error));
 }
 
 Error Client::broken(Errc code, const std::string& what) {

@@ -109,6 +109,7 @@ class Client {
 
   Deadline reply_deadline() const { return std::chrono::steady_clock::now() + reply_limit_; }
   Error broken(Errc code, const std::string& what);
+  Error broken_by(int error);
 
   Fd socket_;
   std::string server_;

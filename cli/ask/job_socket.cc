@@ -7,37 +7,32 @@
 #include <charconv>
 #include <cstring>
 #include <ctime>
-#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/blocking_io.h"
 #include "base/fd.h"
 #include "base/text.h"
 
 namespace ddprun::cli {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr size_t kMostAnswer = 256 * 1024 * 1024;  // a status of a million ranks
 constexpr milliseconds kListLimit{2'000};          // for a ddprun that may be stopped
 
-Error timed_out(milliseconds limit) {
-  return {Errc::timed_out, "no answer within " + duration_text(limit)};
-}
-
-Result<> wait_for(const Fd& fd, short events, Clock::time_point deadline, milliseconds limit) {
-  for (;;) {
-    const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
-    pollfd source{fd.get(), events, 0};
-    const int ready = left.count() <= 0 ? 0 : ::poll(&source, 1, static_cast<int>(left.count()));
-    if (ready > 0) return {};
-    if (ready == 0) return timed_out(limit);
-    if (errno != EINTR) return os_error("cannot wait for an answer", errno);
+/// Sends `request`, and receives until the end. Returns 0 or an errno.
+int exchange(const Fd& fd, std::string_view request, Deadline deadline, std::string& answer) {
+  int error = send_all(fd, request, deadline);
+  std::array<char, 64 * 1024> bytes;
+  for (size_t size = 1; error == 0 && size > 0 && answer.size() <= kMostAnswer;) {
+    error = receive_some(fd, bytes, deadline, size);
+    answer.append(bytes.data(), size);
   }
+  return error == ECONNRESET ? 0 : error;
 }
 
 Result<Fd> connect_to(const std::string& path) {
@@ -54,30 +49,6 @@ Result<Fd> connect_to(const std::string& path) {
   Error error = os_error("cannot connect to " + path, errno);
   if (errno == ECONNREFUSED || errno == ENOENT) error.code = Errc::closed;
   return error;
-}
-
-Result<> send_all(const Fd& fd, std::string_view bytes, Clock::time_point deadline,
-                  milliseconds limit) {
-  while (!bytes.empty()) {
-    if (const Result<> ready = wait_for(fd, POLLOUT, deadline, limit); !ready) return ready;
-    const ssize_t sent = send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (sent < 0 && errno != EAGAIN && errno != EINTR) return os_error("cannot ask", errno);
-    if (sent > 0) bytes.remove_prefix(static_cast<size_t>(sent));
-  }
-  return {};
-}
-
-Result<std::string> read_all(const Fd& fd, Clock::time_point deadline, milliseconds limit) {
-  std::string all;
-  std::array<char, 64 * 1024> bytes;
-  for (;;) {
-    if (const Result<> ready = wait_for(fd, POLLIN, deadline, limit); !ready) return ready.error();
-    const ssize_t size = recv(fd.get(), bytes.data(), bytes.size(), 0);
-    if (size == 0 || (size < 0 && errno == ECONNRESET)) return all;
-    if (size < 0 && errno != EAGAIN && errno != EINTR) return os_error("cannot read", errno);
-    if (size > 0) all.append(bytes.data(), static_cast<size_t>(size));
-    if (all.size() > kMostAnswer) return Error{Errc::protocol, "the answer is too long"};
-  }
 }
 
 /// The sentence of a refusal, {"error":"..."}; reads no other JSON.
@@ -148,15 +119,19 @@ bool is_same_job(const RunningJob& a, const RunningJob& b) {
 
 Result<std::string> ask_socket(const std::string& path, std::string_view method,
                                const std::string& target, milliseconds limit) {
-  const auto deadline = Clock::now() + limit;
+  const Deadline deadline = std::chrono::steady_clock::now() + limit;
   const Result<Fd> fd = connect_to(path);
   if (!fd) return fd.error();
   const std::string request =
       std::string(method) + " " + target + " HTTP/1.1\r\nHost: ddprun\r\nConnection: close\r\n\r\n";
-  if (const Result<> sent = send_all(*fd, request, deadline, limit); !sent) return sent.error();
-  Result<std::string> answer = read_all(*fd, deadline, limit);
-  if (!answer) return answer;
-  return body_of(std::move(*answer));
+  std::string answer;
+  const int error = exchange(*fd, request, deadline, answer);
+  if (error == ETIMEDOUT) {
+    return Error{Errc::timed_out, "no answer within " + duration_text(limit)};
+  }
+  if (error != 0) return os_error("cannot ask", error);
+  if (answer.size() > kMostAnswer) return Error{Errc::protocol, "the answer is too long"};
+  return body_of(std::move(answer));
 }
 
 std::vector<RunningJob> running_jobs() {

@@ -20,6 +20,7 @@
 #include "agent/ask/log_piece.h"
 #include "agent/ask/status_text.h"
 #include "agent/diagnosis/stacks.h"
+#include "base/blocking_io.h"
 #include "base/colour.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -87,13 +88,12 @@ WatchKeys::~WatchKeys() {
 
 WatchKeys::Event WatchKeys::wait_until(std::chrono::steady_clock::time_point end) {
   for (;;) {
-    const auto left =
-        std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
-    if (left.count() <= 0) return Event::none;
+    const int left = poll_time(end);
+    if (left == 0) return Event::none;
     // The kernel stops a process that reads a terminal of another process.
     const bool reads = settings != nullptr && has_terminal();
     std::array<pollfd, 2> ready = {{{resized_.get(), POLLIN, 0}, {STDIN_FILENO, POLLIN, 0}}};
-    if (poll(ready.data(), reads ? 2 : 1, static_cast<int>(left.count())) <= 0) continue;
+    if (poll(ready.data(), reads ? 2 : 1, left) <= 0) continue;
     signalfd_siginfo change{};
     if (read(resized_.get(), &change, sizeof change) == sizeof change) return Event::resized;
     char key = 0;

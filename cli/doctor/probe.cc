@@ -12,27 +12,27 @@
 #include <netinet/tcp.h>
 #include <optional>
 #include <poll.h>
-#include <random>
 #include <string>
 #include <string_view>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/blocking_io.h"
 #include "base/byte_order.h"
 #include "base/signal_masked_thread.h"
-#include "cli/doctor/wire.h"
+#include "rendezvous/random_name.h"
 
 namespace ddprun::doctor {
 namespace {
 
 using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
 
-constexpr size_t kTokenBytes = 16;
-constexpr int kMostGuests = 1024;  // connections at a time
+constexpr size_t kTokenBytes = 32;  // a random_name
+constexpr int kMostGuests = 1024;   // connections at a time
 constexpr int kPings = 5;
 constexpr auto kConnectLimit = 4s;  // a kernel answers even on a busy host
 constexpr auto kAnswerLimit = 30s;  // a process may have to wait for a CPU
@@ -66,29 +66,13 @@ std::int64_t number_of(const Number& bytes) {
   return static_cast<std::int64_t>(big_endian({bytes.data(), bytes.size()}));
 }
 
-std::string random_token() {
-  std::string bytes(kTokenBytes / 2, '\0');
-  if (getrandom(bytes.data(), bytes.size(), 0) != std::ssize(bytes)) {
-    std::random_device random;  // throws if there is none
-    for (char& byte : bytes) byte = static_cast<char>(random());
-  }
-  std::string token;
-  for (const char byte : bytes) {
-    token += "0123456789abcdef"[static_cast<unsigned char>(byte) >> 4];
-    token += "0123456789abcdef"[static_cast<unsigned char>(byte) & 15];
-  }
-  return token;
-}
-
 void sink(const Fd& socket) {
   std::array<char, 1 << 16> bytes;
   const auto deadline = Clock::now() + kAnswerLimit;
-  for (ssize_t size = 1; size != 0;) {
-    size = recv(socket.get(), bytes.data(), bytes.size(), 0);
-    if (size < 0 && errno != EAGAIN && errno != EINTR) return;
-    if (size < 0 && wait_for(socket, POLLIN, deadline) != 0) return;
+  for (size_t size = 1; size != 0;) {
+    if (receive_some(socket, bytes, deadline, size) != 0) return;
   }
-  send_all(socket, std::string_view("."), deadline);
+  send_all(socket, ".", deadline);
 }
 
 /// Answers the requests of one guest.
@@ -153,18 +137,19 @@ std::uint16_t port_of(const Fd& socket) {
 }
 
 std::string text_of(int error) {
-  return std::generic_category().message(error);
+  return std::generic_category().message(error == ENODATA ? ECONNRESET : error);
 }
 
 /// Connects and shows the token. On failure returns no socket, and sets the link's error.
 Fd open_link(Link& link, const Facts& facts) {
+  const auto connected_by = Clock::now() + kConnectLimit;
+  const Result<AddressList> addresses =
+      resolve(link.address, static_cast<std::uint16_t>(facts.port));
   Fd socket;
-  const auto port = static_cast<std::uint16_t>(facts.port);
-  int error = connect_to(link.address, port, Clock::now() + kConnectLimit, socket, link.error);
-  if (error != 0) {
-    if (link.error.empty()) link.error = text_of(error);
-    return Fd();
-  }
+  int error = addresses ? connect_to(**addresses, connected_by, socket) : 0;
+  if (!addresses) link.error = addresses.error().message;
+  if (error != 0) link.error = text_of(error);
+  if (!link.error.empty()) return Fd();
   const auto deadline = Clock::now() + kAnswerLimit;
   std::string echo(facts.token.size(), '\0');
   error = send_all(socket, facts.token, deadline);
@@ -214,7 +199,7 @@ size_t flood(const Fd& socket, Clock::duration time, size_t most) {
   const std::string bytes(1 << 18, 'x');
   const auto end = Clock::now() + time;
   size_t sent = 0;
-  while (sent < most && wait_for(socket, POLLOUT, end) == 0) {
+  while (sent < most && wait_for(socket.get(), POLLOUT, end) == 0) {
     const ssize_t size = send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (size < 0 && errno != EAGAIN && errno != EINTR) break;
     sent += static_cast<size_t>(std::max<ssize_t>(size, 0));
@@ -227,7 +212,7 @@ size_t flood(const Fd& socket, Clock::duration time, size_t most) {
 /// same packets again and again.
 bool wait_for_sink(const Fd& socket) {
   const auto deadline = Clock::now() + kAnswerLimit;
-  while (wait_for(socket, POLLIN, std::min(deadline, Clock::now() + kLookInterval)) != 0) {
+  while (wait_for(socket.get(), POLLIN, std::min(deadline, Clock::now() + kLookInterval)) != 0) {
     if (info_of(socket).tcpi_retransmits >= kLostPackets || Clock::now() >= deadline) return false;
   }
   char byte = 0;
@@ -263,7 +248,7 @@ std::pair<Link, Fd> connect_link(int from, const Target& target, const Facts& fa
 Result<Answerer> Answerer::listen() {
   auto listener = std::make_shared<Fd>(listen_everywhere());
   if (!*listener) return os_error("cannot listen for the other nodes' probes", errno);
-  Answerer answerer(port_of(*listener), random_token());
+  Answerer answerer(port_of(*listener), rendezvous::random_name());
   signal_masked_thread([listener, token = answerer.token()] {
     answer_all(*listener, token);
   }).detach();

@@ -15,9 +15,9 @@
 #include <unistd.h>
 #include <vector>
 
+#include "base/blocking_io.h"
 #include "base/fd.h"
 #include "cli/doctor/read_facts.h"
-#include "cli/doctor/wire.h"
 #include "launcher/process/spawn.h"
 
 namespace ddprun::doctor {
@@ -67,10 +67,10 @@ std::vector<std::string> environment() {
   return all;
 }
 
-std::string read_until(const Fd& pipe, Clock::time_point deadline) {
+std::string read_until(const Fd& pipe, Deadline deadline) {
   std::string text;
   std::array<char, 1024> bytes;
-  while (text.size() < kMostVersions && wait_for(pipe, POLLIN, deadline) == 0) {
+  while (text.size() < kMostVersions && wait_for(pipe.get(), POLLIN, deadline) == 0) {
     const ssize_t size = read(pipe.get(), bytes.data(), bytes.size());
     if (size == 0 || (size < 0 && errno != EINTR && errno != EAGAIN)) break;
     text.append(bytes.data(), static_cast<size_t>(std::max<ssize_t>(size, 0)));
@@ -87,7 +87,7 @@ std::string versions(const std::string& python) {
   launcher::Spawned spawned = launcher::spawn(commands);
   if (spawned.children.empty()) return "";
   const launcher::Child& child = spawned.children.front();
-  std::string text = read_until(child.out, Clock::now() + kPythonLimit);
+  std::string text = read_until(child.out, std::chrono::steady_clock::now() + kPythonLimit);
   kill(-child.pid, SIGKILL);  // its group, which exists until it is reaped
   siginfo_t info = {};
   waitid(P_PIDFD, static_cast<id_t>(child.pidfd.get()), &info, WEXITED);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/backends/process_end.h"
 
-#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -10,12 +9,11 @@
 #include <system_error>
 #include <unistd.h>
 
+#include "base/blocking_io.h"
 #include "base/fd.h"
 
 namespace ddp::internal {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 /// Returns "KERNEL/pid:[4026531836]/"; empty if it is not known.
 std::string pid_namespace() {
@@ -40,13 +38,7 @@ void wait_for_end(const std::string& process, std::chrono::milliseconds limit) {
   if (pid <= 0 || pid == ::getpid()) return;
   const ddprun::Fd other(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   if (!other) return;  // it has ended
-  pollfd end = {other.get(), POLLIN, 0};
-  const auto deadline = Clock::now() + limit;
-  int rc = -1;
-  do {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
-    rc = ::poll(&end, 1, static_cast<int>(left.count() > 0 ? left.count() : 0));
-  } while (rc < 0 && errno == EINTR);
+  ddprun::wait_for(other.get(), POLLIN, std::chrono::steady_clock::now() + limit);
 }
 
 }  // namespace ddp::internal

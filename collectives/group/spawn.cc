@@ -5,7 +5,6 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
-#include <climits>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -23,6 +22,7 @@
 #include <unistd.h>
 #include <vector>
 
+#include "base/blocking_io.h"
 #include "base/fd.h"
 #include "collectives/errors.h"
 #include "collectives/group/spawned.h"
@@ -150,12 +150,7 @@ class Processes {
     for (const Process& process : processes_) {
       if (process.running) entries.push_back({process.pidfd.get(), POLLIN, 0});
     }
-    int limit = -1;
-    if (failure_ && !killed_) {
-      const auto left =
-          std::chrono::ceil<std::chrono::milliseconds>(deadline_ - steady_clock::now());
-      limit = static_cast<int>(std::clamp<long>(left.count(), 0, INT_MAX));
-    }
+    const int limit = failure_ && !killed_ ? ddprun::poll_time(deadline_) : -1;
     if (::poll(entries.data(), entries.size(), limit) != 0) return;
     if (!stopping_) return stop();
     killed_ = true;

@@ -20,6 +20,7 @@
 #include <unistd.h>
 #include <utility>
 
+#include "base/blocking_io.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "launcher/guardian/final_message.h"
@@ -45,9 +46,7 @@ bool may_be_forwarded(int signal) {
 
 int ControlInput::timeout() const {
   if (!input_ && !hurry_at_) return -1;
-  const Clock::time_point due = hurry_at_.value_or(last_heard_ + silence_);
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(due - Clock::now());
-  return std::max(0, static_cast<int>(left.count()));
+  return poll_time(hurry_at_.value_or(last_heard_ + silence_));
 }
 
 std::vector<int> ControlInput::read(bool readable) {

@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include <utility>
 
+#include "base/blocking_io.h"
 #include "base/file_text.h"
 #include "base/text.h"
 #include "launcher/kernel/control_groups.h"
@@ -119,8 +120,7 @@ void SurvivorWait::begin() {
 
 std::chrono::milliseconds SurvivorWait::time_left() const {
   if (began_ == Clock::time_point::max()) return std::chrono::hours(24);
-  return std::max(std::chrono::ceil<std::chrono::milliseconds>(began_ + next_ - Clock::now()),
-                  std::chrono::milliseconds(0));
+  return std::chrono::milliseconds(poll_time(began_ + next_));
 }
 
 void SurvivorWait::report_if_due() {

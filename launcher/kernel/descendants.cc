@@ -18,6 +18,7 @@
 #include <unistd.h>
 #include <unordered_map>
 
+#include "base/blocking_io.h"
 #include "base/fd.h"
 #include "base/text.h"
 #include "launcher/kernel/process_sample.h"
@@ -310,18 +311,15 @@ void kill_and_reap_descendants() {
 }
 
 void kill_all_descendants_but(pid_t spared) {
-  using Clock = std::chrono::steady_clock;
-  const auto end = Clock::now() + std::chrono::seconds(1);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
   for (;;) {
     std::vector<Descendant> left = descendants();
     std::erase_if(left, [spared](const Descendant& process) { return process.pid == spared; });
-    const auto time = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
-    if (left.empty() || time <= time.zero()) return;
+    if (left.empty() || std::chrono::steady_clock::now() >= end) return;
     for (const Descendant& process : left) signal_descendant(process, SIGKILL);
     const BorrowedDescriptors borrowed;
     const Fd pidfd(static_cast<int>(syscall(SYS_pidfd_open, left.front().pid, 0)));
-    pollfd its_end = {pidfd.get(), POLLIN, 0};
-    if (pidfd) poll(&its_end, 1, static_cast<int>(time.count()));
+    if (pidfd) wait_for(pidfd.get(), POLLIN, end);
   }
 }
 

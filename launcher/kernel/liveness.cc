@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/kernel/liveness.h"
 
-#include <algorithm>
 #include <cerrno>
 #include <sys/timerfd.h>
 #include <unistd.h>
+
+#include "base/blocking_io.h"
 
 namespace ddprun::launcher {
 namespace {
@@ -52,9 +53,7 @@ std::chrono::nanoseconds LivenessTimer::grace() const {
 }
 
 int LivenessWatch::timeout() const {
-  if (!in_grace()) return -1;
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(grace_ends_ - Clock::now());
-  return std::max(0, static_cast<int>(left.count()));
+  return in_grace() ? poll_time(grace_ends_) : -1;
 }
 
 bool LivenessWatch::is_unresponsive(Clock::time_point now) {

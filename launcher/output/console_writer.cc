@@ -14,6 +14,7 @@
 
 #include <boost/asio/post.hpp>
 
+#include "base/blocking_io.h"
 #include "base/colour.h"
 
 namespace ddprun::launcher {
@@ -257,11 +258,7 @@ void ConsoleWriter::finish(std::chrono::milliseconds limit) {
     if (written >= 0) {
       consume(static_cast<size_t>(written));
     } else if (errno == EAGAIN) {
-      const auto left =
-          std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
-      if (left.count() <= 0) return lines_.clear();
-      pollfd ready{fd_->get(), POLLOUT, 0};
-      ::poll(&ready, 1, static_cast<int>(left.count()));
+      if (wait_for(fd_->get(), POLLOUT, deadline) != 0) return lines_.clear();
     } else if (errno != EINTR) {
       return lines_.clear();
     }

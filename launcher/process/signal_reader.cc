@@ -7,6 +7,7 @@
 #include <unistd.h>
 #include <utility>
 
+#include "base/blocking_io.h"
 #include "base/fd.h"
 #include "launcher/kernel/descendants.h"
 #include "launcher/process/signals.h"
@@ -38,9 +39,7 @@ void StopRequests::forward(int signal, bool from_terminal) {
 }
 
 int StopRequests::timeout() const {
-  if (!read_by_) return -1;
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(*read_by_ - Clock::now());
-  return std::max(0, static_cast<int>(left.count()));
+  return read_by_ ? poll_time(*read_by_) : -1;
 }
 
 bool StopRequests::are_unread() {

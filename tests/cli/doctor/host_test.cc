@@ -7,12 +7,12 @@
 #include <sys/socket.h>
 #include <thread>
 
+#include "base/blocking_io.h"
 #include "cli/doctor/job.h"
 #include "cli/doctor/json.h"
 #include "cli/doctor/node.h"
 #include "cli/doctor/probe.h"
 #include "cli/doctor/read_facts.h"
-#include "cli/doctor/wire.h"
 #include "tests/cli/command_line.h"
 #include "tests/contains.h"
 #include "tests/paths.h"
@@ -225,11 +225,11 @@ TEST_CASE("doctor: a connection that breaks is reported as an error of that link
   REQUIRE(getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &size) == 0);
   Facts facts;
   facts.port = ntohs(address.sin_port);
-  facts.token = "0123456789abcdef";
+  facts.token = std::string(32, 'a');
   std::thread breaks_off([&] {
     const Fd guest(accept(listener.get(), nullptr, nullptr));
-    std::string token(16, 0);
-    const auto deadline = Clock::now() + std::chrono::seconds(40);
+    std::string token(32, 0);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(40);
     if (receive_all(guest, token, deadline) == 0) send_all(guest, token, deadline);
   });
   const Link broken = probe(0, {1, "ddprun", "127.0.0.1"}, facts);
