@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/etcd/tls.h"
 
-#include <array>
 #include <cerrno>
 #include <fcntl.h>
 #include <new>
 #include <unistd.h>
+#include <utility>
 
-#include "rendezvous/secret/openssl.h"
+#include "rendezvous/secret/tls_line.h"
 
 namespace ddprun::rendezvous::etcd {
 namespace {
@@ -120,16 +120,9 @@ int note_question(SSL* line, void*) {
 
 }  // namespace
 
-struct TlsClient::Library {
-  explicit Library(const OpenSsl& functions)
-      : ssl(functions), context(ssl.SSL_CTX_new(ssl.TLS_method())) {
-    if (context == nullptr) throw std::bad_alloc();
-  }
-  ~Library() { ssl.SSL_CTX_free(context); }
-  Library(const Library&) = delete;
+struct TlsClient::Library : TlsSettings {
+  using TlsSettings::TlsSettings;
 
-  const OpenSsl& ssl;
-  SSL_CTX* const context;
   bool has_certificate = false;
 };
 
@@ -157,24 +150,10 @@ Result<std::shared_ptr<const TlsClient>> TlsClient::load(const TlsFiles& files) 
   return std::shared_ptr<const TlsClient>(new TlsClient(std::move(library)));
 }
 
-struct TlsChannel::Session {
+struct TlsChannel::Session : TlsLine {
   explicit Session(const TlsClient::Library& library)
-      : ssl(library.ssl),
-        line(ssl.SSL_new(library.context)),
-        in(ssl.BIO_new(ssl.BIO_s_mem())),
-        out(ssl.BIO_new(ssl.BIO_s_mem())),
-        has_certificate(library.has_certificate) {
-    if (line == nullptr || in == nullptr || out == nullptr) throw std::bad_alloc();
-    ssl.SSL_set_bio(line, in, out);
-    ssl.SSL_set_ex_data(line, 0, &asked_for_certificate);
-  }
-  ~Session() { ssl.SSL_free(line); }  // frees in and out, too
-  Session(const Session&) = delete;
+      : TlsLine(library, &asked_for_certificate), has_certificate(library.has_certificate) {}
 
-  const OpenSsl& ssl;
-  SSL* const line;
-  BIO* const in;
-  BIO* const out;
   const bool has_certificate;
   bool asked_for_certificate = false;
 };
@@ -200,16 +179,10 @@ TlsChannel::TlsChannel(std::shared_ptr<const TlsClient> client, const std::strin
 TlsChannel::~TlsChannel() = default;
 
 Result<> TlsChannel::receive(std::string_view records) {
-  const OpenSsl& ssl = session_->ssl;
-  ssl.BIO_write(session_->in, records.data(), static_cast<int>(records.size()));
-  ssl.ERR_clear_error();
-  std::array<char, 4096> buffer;
-  int size = 0;
-  while ((size = ssl.SSL_read(session_->line, buffer.data(), buffer.size())) > 0) {
-    received_.append(buffer.data(), static_cast<std::size_t>(size));
-    session_->asked_for_certificate = false;  // the server has accepted the answer
-  }
-  const int state = ssl.SSL_get_error(session_->line, size);
+  session_->feed(records);
+  const std::size_t had = received_.size();
+  const int state = session_->read(received_);
+  if (received_.size() > had) session_->asked_for_certificate = false;  // the answer is accepted
   ended_ = state == SSL_ERROR_ZERO_RETURN;
   if (!ended_ && state != SSL_ERROR_WANT_READ) return failure();
   advance();
@@ -221,21 +194,13 @@ void TlsChannel::send(std::string_view bytes) {
   advance();
 }
 
-/// Encrypts `unsent_` into memory, so all of it is written, or nothing.
 void TlsChannel::advance() {
   if (unsent_.empty() || session_->ssl.SSL_is_init_finished(session_->line) != 1) return;
-  session_->ssl.SSL_write(session_->line, unsent_.data(), static_cast<int>(unsent_.size()));
-  unsent_.clear();
+  session_->write(std::exchange(unsent_, {}));
 }
 
 std::string TlsChannel::take_output() {
-  std::string output;
-  std::array<char, 4096> buffer;
-  int size = 0;
-  while ((size = session_->ssl.BIO_read(session_->out, buffer.data(), buffer.size())) > 0) {
-    output.append(buffer.data(), static_cast<std::size_t>(size));
-  }
-  return output;
+  return session_->take_output();
 }
 
 Error TlsChannel::failure() const {

@@ -3,10 +3,9 @@
 
 #include <array>
 #include <cstring>
-#include <new>
 #include <utility>
 
-#include "rendezvous/secret/openssl.h"
+#include "rendezvous/secret/tls_line.h"
 
 namespace ddprun::rendezvous {
 namespace {
@@ -175,14 +174,8 @@ TlsAlert alert_received(const OpenSsl& ssl) {
 
 }  // namespace
 
-struct Security::Library {
-  explicit Library(const OpenSsl& functions)
-      : ssl(functions), context(ssl.SSL_CTX_new(ssl.TLS_method())) {}
-  ~Library() { ssl.SSL_CTX_free(context); }
-  Library(const Library&) = delete;
-
-  const OpenSsl& ssl;
-  SSL_CTX* const context;
+struct Security::Library : TlsSettings {
+  using TlsSettings::TlsSettings;
 };
 
 Security::Security(LineKey key, std::unique_ptr<Library> library)
@@ -201,41 +194,23 @@ Result<std::shared_ptr<const Security>> Security::with_key(LineKey key) {
   const Result<const OpenSsl*> ssl = OpenSsl::load();
   if (!ssl) return ssl.error();
   auto library = std::make_unique<Library>(**ssl);
-  if (library->context == nullptr || !configure(**ssl, library->context)) {
+  if (!configure(**ssl, library->context)) {
     return Error{Errc::system, "OpenSSL here cannot do TLS 1.3 with X25519 and AES-128-GCM"};
   }
   return std::shared_ptr<const Security>(new Security(std::move(key), std::move(library)));
 }
 
-struct SecureChannel::Session {
+struct SecureChannel::Session : TlsLine {
   explicit Session(const Security& security)
-      : ssl(security.library_->ssl),
-        line(ssl.SSL_new(security.library_->context)),
-        in(ssl.BIO_new(ssl.BIO_s_mem())),
-        out(ssl.BIO_new(ssl.BIO_s_mem())),
-        meeting{security.key()} {
-    if (line == nullptr || in == nullptr || out == nullptr) throw std::bad_alloc();
-    ssl.SSL_set_bio(line, in, out);
-    ssl.SSL_set_ex_data(line, 0, &meeting);
-  }
-  ~Session() { ssl.SSL_free(line); }  // frees in and out, too
-  Session(const Session&) = delete;
+      : TlsLine(*security.library_, &meeting), meeting{security.key()} {}
 
-  /// Whether the last call only needs more bytes.
-  bool needs_more(int result) const {
-    return ssl.SSL_get_error(line, result) == SSL_ERROR_WANT_READ;
-  }
-
-  const OpenSsl& ssl;
-  SSL* const line;
-  BIO* const in;
-  BIO* const out;
   Meeting meeting;
 };
 
 SecureChannel::SecureChannel(std::shared_ptr<const Security> security, Role role)
     : security_(std::move(security)), role_(role), session_(std::make_unique<Session>(*security_)) {
-  const auto& [ssl, line, in, out, meeting] = *session_;
+  const OpenSsl& ssl = session_->ssl;
+  SSL* const line = session_->line;
   if (role_ == Role::master) {
     ssl.SSL_set_accept_state(line);
   } else {
@@ -248,13 +223,14 @@ SecureChannel::SecureChannel(std::shared_ptr<const Security> security, Role role
 SecureChannel::~SecureChannel() = default;
 
 Result<> SecureChannel::receive(std::string_view records) {
-  const auto& [ssl, line, in, out, meeting] = *session_;
-  ssl.BIO_write(in, records.data(), static_cast<int>(records.size()));
-  ssl.ERR_clear_error();
+  const OpenSsl& ssl = session_->ssl;
+  SSL* const line = session_->line;
+  session_->feed(records);
   if (proven_) return read();
   unproven_bytes_ += records.size();
   const int done = ssl.SSL_do_handshake(line);
-  if (done != 1 && session_->needs_more(done) && unproven_bytes_ <= kMaxUnproven) return {};
+  const bool needs_more = done != 1 && ssl.SSL_get_error(line, done) == SSL_ERROR_WANT_READ;
+  if (needs_more && unproven_bytes_ <= kMaxUnproven) return {};
   // The other side has the key: only the key's session leads here.
   if (done != 1 || ssl.SSL_session_reused(line) != 1) return refusal();
   proven_ = true;
@@ -264,12 +240,7 @@ Result<> SecureChannel::receive(std::string_view records) {
 
 /// The bytes that the handshake did not read are the other side's first message.
 Result<> SecureChannel::read() {
-  std::array<char, 4096> buffer;
-  int size = 0;
-  while ((size = session_->ssl.SSL_read(session_->line, buffer.data(), buffer.size())) > 0) {
-    received_.append(buffer.data(), static_cast<std::size_t>(size));
-  }
-  if (session_->needs_more(size)) return {};
+  if (session_->read(received_) == SSL_ERROR_WANT_READ) return {};
   return Error{Errc::unreachable, "received data was altered in transit"};
 }
 
@@ -277,18 +248,13 @@ void SecureChannel::send(std::string_view bytes) {
   if (!proven_) {
     unsent_.append(bytes);
   } else if (!bytes.empty()) {
-    session_->ssl.SSL_write(session_->line, bytes.data(), static_cast<int>(bytes.size()));
+    session_->write(bytes);
   }
 }
 
 std::string SecureChannel::take_output() {
   if (!alert_.empty()) return std::exchange(alert_, {});
-  std::string output;
-  std::array<char, 4096> buffer;
-  int size = 0;
-  while ((size = session_->ssl.BIO_read(session_->out, buffer.data(), buffer.size())) > 0) {
-    output.append(buffer.data(), static_cast<std::size_t>(size));
-  }
+  std::string output = session_->take_output();
   answered_ = answered_ || !output.empty();
   return output;
 }
