@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/hex.h"
+
 namespace ddprun {
 namespace {
 
@@ -70,9 +72,7 @@ std::string sha256(std::string_view text) {
     digest(state, std::string_view(bytes).substr(at, kBlock));
   }
   std::string digits;
-  for (const std::uint32_t word : state) {
-    for (int shift = 28; shift >= 0; shift -= 4) digits += "0123456789abcdef"[word >> shift & 0xf];
-  }
+  for (const std::uint32_t word : state) digits += hex_text(word, 8);
   return digits;
 }
 

@@ -7,6 +7,8 @@
 #include <cxxabi.h>
 #include <memory>
 
+#include "base/hex.h"
+
 namespace ddprun {
 namespace {
 
@@ -38,9 +40,7 @@ size_t utf8_length(std::string_view text) {
 }
 
 std::string escaped(char byte) {
-  constexpr char kHex[] = "0123456789abcdef";
-  const auto value = static_cast<unsigned char>(byte);
-  return {'\\', 'x', kHex[value >> 4], kHex[value & 15]};
+  return "\\x" + hex_text({&byte, 1});
 }
 
 struct Run {

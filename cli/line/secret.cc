@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/hex.h"
 #include "cli/line/usage_error.h"
 
 namespace ddprun::cli {
@@ -74,16 +75,6 @@ Result<Fd> open_secret_file(const std::string& path) {
 /// A secret in its written form, with a newline.
 using SecretLine = Scratch<2 * kMadeBytes + 1>;
 
-/// Writes two digits for each byte.
-void write_digits(std::string_view bytes, char* to) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  for (const char each : bytes) {
-    const auto byte = static_cast<unsigned char>(each);
-    *to++ = kDigits[byte >> 4];
-    *to++ = kDigits[byte & 15];
-  }
-}
-
 Result<> write_line(const SecretLine& line, const Fd& to, const std::string& name) {
   const ssize_t written = ::write(to.get(), line.bytes.data(), line.bytes.size());
   if (written == std::ssize(line.bytes)) return {};
@@ -137,7 +128,7 @@ Result<Secret> read_secret_file(const std::string& path) {
 
 Secret secret_text(const Secret& secret) {
   Scratch<kMostDigits> digits;
-  write_digits(secret.view(), digits.bytes.data());
+  write_hex(secret.view(), digits.bytes.data());
   return Secret(std::string_view(digits.bytes.data(), 2 * secret.view().size()));
 }
 
@@ -154,7 +145,7 @@ Result<> make_secret(const std::string& file) {
   const Result<Secret> secret = new_secret();
   if (!secret) return secret.error();
   SecretLine line;
-  write_digits(secret->view(), line.bytes.data());
+  write_hex(secret->view(), line.bytes.data());
   line.bytes.back() = '\n';
   return file.empty() ? write_line(line, Fd(dup(STDOUT_FILENO)), "stdout") : write_file(line, file);
 }

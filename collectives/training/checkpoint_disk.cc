@@ -2,7 +2,6 @@
 #include "collectives/training/checkpoint_disk.h"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <charconv>
 #include <fcntl.h>
@@ -12,6 +11,7 @@
 #include <unistd.h>
 #include <utility>
 
+#include "base/hex.h"
 #include "collectives/call/call.h"
 #include "collectives/training/checkpoint_file.h"
 #include "collectives/training/checkpoint_sum.h"
@@ -98,17 +98,11 @@ Result<> flush_folder_of(const std::string& path) {
   return {};
 }
 
-std::string hex(std::uint64_t number) {
-  std::array<char, 16> digits{};
-  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number, 16).ptr;
-  return {digits.data(), end};
-}
-
 /// Returns "PATH.new-GENERATION-RANDOM": another name for each writer, also on other hosts.
 std::string name_new_file(const std::string& path, std::uint64_t generation) {
   std::uint64_t random = 0;
   [[maybe_unused]] const ssize_t filled = ::getrandom(&random, sizeof(random), 0);
-  return path + kNewFile + hex(generation) + "-" + hex(random);
+  return path + kNewFile + ddprun::hex_text(generation) + "-" + ddprun::hex_text(random);
 }
 
 /// Returns the generation in the name of a writer's file; nothing for other names.

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/bounded_json.h"
+#include "base/hex.h"
 #include "collectives/call/call.h"
 #include "collectives/little_endian.h"
 
@@ -32,14 +33,6 @@ static_assert(kTypeNames.size() == static_cast<std::size_t>(DataType::complex64)
 
 std::string part_name(std::size_t part) {
   return "part_" + std::to_string(part);
-}
-
-/// Returns 16 hexadecimal digits.
-std::string checksum_digits(std::uint64_t number) {
-  std::string text(16, '0');
-  for (std::size_t i = text.size(); i-- > 0; number >>= 4U)
-    text[i] = "0123456789abcdef"[number & 15U];
-  return text;
 }
 
 /// Reads all of `text`, in base 10 or 16, without a sign.
@@ -141,7 +134,7 @@ bool read_tensors(const Json& json, CheckpointHeader& header) {
 std::string encode_safetensors(const CheckpointHeader& header) {
   Json json;
   json[kMetadata] = {
-      {kChecksum, std::string(kSumPrefix) + checksum_digits(header.checksum.value())},
+      {kChecksum, std::string(kSumPrefix) + ddprun::hex_text(header.checksum.value(), 16)},
       {kGeneration, std::to_string(header.generation)},
       {kVersion, std::to_string(header.version)}};
   for (std::size_t i = 0; i < header.parts.size(); ++i) {
