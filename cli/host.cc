@@ -71,9 +71,7 @@ Host this_host(TakenVariables taken) {
   host.read_secret = read_secret_file;
   host.seal = rendezvous::munge_seal;
   host.name = host_name();
-  for (char** variable = environ; *variable != nullptr; ++variable) {
-    host.environment.emplace_back(*variable);
-  }
+  host.environment = launcher::own_environment();
   host.cpus = launcher::allowed_cpus;
   host.topology = [] { return launcher::discover_topology(launcher::allowed_cpus()); };
   host.devices = [](launcher::DeviceSearch search) { return launcher::find_devices(search); };

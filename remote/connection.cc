@@ -21,9 +21,7 @@ launcher::Command command_of(const HostSpec& host, int stdin_fd) {
   launcher::Command command;
   command.program = host.program;
   command.arguments = host.starter;
-  for (char** variable = environ; *variable != nullptr; ++variable) {
-    command.environment.emplace_back(*variable);
-  }
+  command.environment = launcher::own_environment();
   command.stdin_fd = stdin_fd;
   return command;
 }

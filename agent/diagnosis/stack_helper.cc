@@ -2,30 +2,23 @@
 #include "agent/diagnosis/stack_helper.h"
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <charconv>
 #include <csignal>
 #include <cstdlib>
-#include <fcntl.h>
-#include <fstream>
 #include <map>
 #include <optional>
-#include <poll.h>
 #include <string_view>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 #include <utility>
 
-#include "base/fd.h"
+#include "base/file_text.h"
 #include "launcher/devices/gpu_wait_reader.h"
 #include "launcher/kernel/native_stack.h"
 #include "launcher/kernel/stopped_thread.h"
+#include "launcher/process/command_output.h"
 #include "launcher/process/process_use.h"
 #include "launcher/process/py_spy.h"
-#include "launcher/process/spawn.h"
 
 namespace ddprun::agent {
 namespace {
@@ -42,8 +35,6 @@ constexpr int kMostAncestors = 64;
 constexpr size_t kDumpsAtOnce = 16;  // processes of py-spy
 /// A part of kStacksLimit: the rest is for the helper's start and its output.
 constexpr std::chrono::milliseconds kHelperLimit{4'000};
-/// After SIGKILL.
-constexpr std::chrono::milliseconds kTimeToEnd{300};
 
 // In the agent.
 
@@ -53,43 +44,13 @@ std::string_view mode_of(const StackRequest& request) {
   return request.native ? kNative : "";
 }
 
-launcher::Command helper_command(const StackRequest& request, const Fd& nothing) {
+launcher::Command helper_command(const StackRequest& request) {
   launcher::Command command;
   command.program = "/proc/self/exe";  // this program, even if its file was replaced
   command.arguments = {launcher::kStackReader, std::string(kHelperFlag),
                        std::string(mode_of(request)), request.program};
   for (const pid_t pid : request.pids) command.arguments.push_back(std::to_string(pid));
-  for (char** variable = environ; *variable != nullptr; ++variable) {
-    command.environment.emplace_back(*variable);
-  }
-  command.stdin_fd = nothing.get();
-  command.stderr_fd = nothing.get();
   return command;
-}
-
-/// Reads until the end or the deadline.
-std::string read_all(const Fd& pipe, HelperClock::time_point deadline) {
-  std::string text;
-  std::array<char, 65'536> bytes;
-  for (pollfd ready = {pipe.get(), POLLIN, 0}; text.size() < kMostHelperBytes;) {
-    const auto left =
-        std::chrono::ceil<std::chrono::milliseconds>(deadline - HelperClock::now()).count();
-    if (left <= 0 || poll(&ready, 1, static_cast<int>(left)) == 0) break;
-    const ssize_t size = read(pipe.get(), bytes.data(), bytes.size());
-    if (size == 0 || (size < 0 && errno != EINTR && errno != EAGAIN)) break;
-    text.append(bytes.data(), static_cast<size_t>(std::max<ssize_t>(size, 0)));
-  }
-  return text;
-}
-
-/// Kills the helper by its pidfd: the loop's thread may have reaped it already. If a disk delays
-/// its end, that thread reaps it. But a helper that has not begun may still use our memory.
-void end_helper(const launcher::Child& child, bool has_begun) {
-  syscall(SYS_pidfd_send_signal, child.pidfd.get(), SIGKILL, nullptr, 0);
-  pollfd ended = {child.pidfd.get(), POLLIN, 0};
-  if (poll(&ended, 1, has_begun ? static_cast<int>(kTimeToEnd.count()) : -1) <= 0) return;
-  siginfo_t info = {};
-  waitid(P_PIDFD, static_cast<id_t>(child.pidfd.get()), &info, WEXITED);
 }
 
 // In the helper.
@@ -263,14 +224,11 @@ class Helper {
 }  // namespace
 
 ProcessStacks read_stacks(const StackRequest& request) {
-  const auto deadline = HelperClock::now() + request.limit;
-  const Fd nothing(open("/dev/null", O_RDWR | O_CLOEXEC));
-  launcher::Spawned spawned = launcher::spawn({helper_command(request, nothing)});
-  if (spawned.failure) return {{}, {"no stacks: " + spawned.failure->message}};
-  const std::string lines = read_all(spawned.children.front().out, deadline);
-  end_helper(spawned.children.front(), !lines.empty());
+  const auto outputs = launcher::outputs_of({helper_command(request)}, kMostHelperBytes,
+                                            HelperClock::now() + request.limit);
+  const auto& [lines, is_whole, failure] = outputs.front();
   ProcessStacks stacks = read_stack_lines(lines);
-  if (const std::optional<Error> failure = spawned.batch.exec_failure(0)) {
+  if (failure) {
     stacks.notes.push_back("no stacks: " + failure->message);
   } else if (!lines.ends_with(kLastLine)) {
     stacks.notes.emplace_back(

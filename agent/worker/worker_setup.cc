@@ -13,6 +13,7 @@
 #include "agent/worker/worker_devices.h"
 #include "base/log.h"
 #include "launcher/output/prefix.h"
+#include "launcher/process/spawn.h"
 #include "launcher/process/terminal.h"
 
 namespace ddprun::agent {
@@ -60,22 +61,11 @@ void report_missing_terminals(const std::vector<launcher::Child>& children) {
                "; workers without one write to pipes (see kernel.pty.max; --tty never: all do)");
 }
 
-namespace {
-
-std::vector<std::string> inherited_environment() {
-  std::vector<std::string> variables;
-  for (char** variable = environ; *variable != nullptr; ++variable)
-    variables.emplace_back(*variable);
-  return variables;
-}
-
-}  // namespace
-
 WorkerSetup::WorkerSetup(boost::asio::any_io_executor executor, const JobSpec& job,
                          std::string host_name)
     : job_(job),
       host_name_(std::move(host_name)),
-      inherited_(inherited_environment()),
+      inherited_(launcher::own_environment()),
       spec_(std::make_shared<const launcher::LogSpec>(job.logs)),
       disk_(std::move(executor)) {}
 

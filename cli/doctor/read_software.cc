@@ -1,24 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <chrono>
-#include <csignal>
 #include <cstdint>
-#include <cstdio>
 #include <fcntl.h>
 #include <memory>
-#include <poll.h>
 #include <string>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 #include <vector>
 
-#include "base/blocking_io.h"
 #include "base/fd.h"
+#include "base/hex.h"
 #include "cli/doctor/read_facts.h"
-#include "launcher/process/spawn.h"
+#include "launcher/process/command_output.h"
 
 namespace ddprun::doctor {
 namespace {
@@ -56,42 +51,16 @@ std::string digest(const std::string& path) {
           (hash ^ static_cast<unsigned char>((*chunk)[static_cast<size_t>(i)])) * 0x100000001b3ULL;
     }
   }
-  std::array<char, 24> text;
-  std::snprintf(text.data(), text.size(), "%016llx", static_cast<unsigned long long>(hash));
-  return text.data();
-}
-
-std::vector<std::string> environment() {
-  std::vector<std::string> all;
-  for (char** variable = environ; *variable != nullptr; ++variable) all.emplace_back(*variable);
-  return all;
-}
-
-std::string read_until(const Fd& pipe, Deadline deadline) {
-  std::string text;
-  std::array<char, 1024> bytes;
-  while (text.size() < kMostVersions && wait_for(pipe.get(), POLLIN, deadline) == 0) {
-    const ssize_t size = read(pipe.get(), bytes.data(), bytes.size());
-    if (size == 0 || (size < 0 && errno != EINTR && errno != EAGAIN)) break;
-    text.append(bytes.data(), static_cast<size_t>(std::max<ssize_t>(size, 0)));
-  }
-  return text;
+  return hex_text(hash, 16);
 }
 
 /// The part of the interpreter's output that comes in time.
 std::string versions(const std::string& python) {
-  const Fd nothing(open("/dev/null", O_RDWR | O_CLOEXEC));
-  if (!nothing) return "";
-  const std::vector<launcher::Command> commands = {
-      {python, {python, "-c", kVersions}, environment(), nothing.get(), -1, nothing.get()}};
-  launcher::Spawned spawned = launcher::spawn(commands);
-  if (spawned.children.empty()) return "";
-  const launcher::Child& child = spawned.children.front();
-  std::string text = read_until(child.out, std::chrono::steady_clock::now() + kPythonLimit);
-  kill(-child.pid, SIGKILL);  // its group, which exists until it is reaped
-  siginfo_t info = {};
-  waitid(P_PIDFD, static_cast<id_t>(child.pidfd.get()), &info, WEXITED);
-  return text;
+  launcher::Command command;
+  command.program = python;
+  command.arguments = {python, "-c", kVersions};
+  const auto deadline = std::chrono::steady_clock::now() + kPythonLimit;
+  return std::move(launcher::outputs_of({command}, kMostVersions, deadline).front().text);
 }
 
 }  // namespace

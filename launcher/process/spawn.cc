@@ -399,6 +399,14 @@ std::optional<Error> SpawnBatch::exec_failure(size_t index) const {
   return exec_error(setup.program, setup.error_number);
 }
 
+std::vector<std::string> own_environment() {
+  std::vector<std::string> variables;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    variables.emplace_back(*variable);
+  }
+  return variables;
+}
+
 /// Avoids Boost.Process: its launchers wait for each child's exec, which adds the scheduler's
 /// latency once per worker. Its vfork launcher notifies the io_context of the fork while the child
 /// still shares its memory.

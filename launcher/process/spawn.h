@@ -31,6 +31,9 @@ struct Command {
   std::shared_ptr<const std::vector<std::string>> common_environment = nullptr;
 };
 
+/// Returns this process's environment.
+std::vector<std::string> own_environment();
+
 /// A started process, and the read ends of its stdout and stderr, or the masters of their
 /// pseudo-terminals. These are empty if its command has descriptors for them. `out` is also empty
 /// if stdout is stderr's pseudo-terminal.
