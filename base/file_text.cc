@@ -1,14 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/file_text.h"
 
-#include <fstream>
-#include <iterator>
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "base/fd.h"
 
 namespace ddprun {
 
 std::string file_text(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
+  const Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  std::string text;
+  if (file) read_all(file.get(), std::string::npos, text);
+  return text;
+}
+
+std::optional<std::int64_t> file_number(const std::string& path) {
+  const std::string text = file_text(path);
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() ? std::optional(number) : std::nullopt;
+}
+
+int read_all(int fd, std::size_t most, std::string& text) {
+  std::array<char, 4096> bytes;
+  while (text.size() < most) {
+    const ssize_t size = read(fd, bytes.data(), std::min(bytes.size(), most - text.size()));
+    if (size == 0) break;
+    if (size > 0) text.append(bytes.data(), static_cast<std::size_t>(size));
+    if (size < 0 && errno != EINTR) return errno;
+  }
+  return 0;
+}
+
+int write_all(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t size = write(fd, text.data(), text.size());
+    if (size > 0) text.remove_prefix(static_cast<std::size_t>(size));
+    if (size < 0 && errno != EINTR) return errno;
+  }
+  return 0;
 }
 
 }  // namespace ddprun

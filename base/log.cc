@@ -12,6 +12,7 @@
 #include <spdlog/spdlog.h>
 
 #include "base/colour.h"
+#include "base/file_text.h"
 
 namespace ddprun::log {
 namespace {
@@ -20,14 +21,7 @@ constexpr std::string_view kCause = "\033[31m";
 constexpr std::string_view kReset = "\033[0m";
 
 void write_to_stderr(std::string_view line) {
-  while (!line.empty()) {
-    const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
-    if (written < 0) {
-      if (errno == EINTR) continue;
-      return;  // stderr is closed or broken, and there is no other place to report it
-    }
-    line.remove_prefix(static_cast<size_t>(written));
-  }
+  write_all(STDERR_FILENO, line);  // no other place is left to report that stderr is closed
 }
 
 Style style;

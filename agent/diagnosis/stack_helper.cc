@@ -138,11 +138,7 @@ class Helper {
   }
 
   static void write(const std::string& text) {
-    for (size_t done = 0; done < text.size();) {
-      const ssize_t size = ::write(STDOUT_FILENO, text.data() + done, text.size() - done);
-      if (size < 0 && errno != EINTR) std::exit(1);  // its reader has ended
-      done += static_cast<size_t>(std::max<ssize_t>(size, 0));
-    }
+    if (write_all(STDOUT_FILENO, text) != 0) std::exit(1);  // its reader has ended
   }
 
   void tell(pid_t pid) const { write(line_of(pid, stacks_.at(pid))); }

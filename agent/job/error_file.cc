@@ -13,6 +13,7 @@
 #include "agent/job/outcome.h"
 #include "base/bounded_json.h"
 #include "base/fd.h"
+#include "base/file_text.h"
 #include "base/text.h"
 #include "launcher/output/recent_output.h"
 
@@ -50,15 +51,11 @@ int error_code(const rendezvous::Failure& failure) {
   return status.signal() != 0 ? -status.signal() : status.code();
 }
 
-Result<> write_all(const std::string& path, std::string_view bytes) {
+Result<> write_file(const std::string& path, std::string_view bytes) {
   const Fd file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
   if (!file) return os_error("cannot create " + path, errno);
-  while (!bytes.empty()) {
-    const ssize_t written = write(file.get(), bytes.data(), bytes.size());
-    if (written < 0 && errno != EINTR) return os_error("cannot write to " + path, errno);
-    if (written > 0) bytes.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return {};
+  const int error = write_all(file.get(), bytes);
+  return error == 0 ? Result<>() : os_error("cannot write to " + path, error);
 }
 
 }  // namespace
@@ -81,16 +78,8 @@ std::string read_error_file(const std::string& path) {
   struct stat about{};
   if (!file || fstat(file.get(), &about) != 0 || !S_ISREG(about.st_mode)) return "";
   if (about.st_size > static_cast<off_t>(kMaxErrorFile)) return "";
-  std::string bytes(static_cast<std::size_t>(about.st_size), '\0');
-  std::size_t size = 0;
-  while (size < bytes.size()) {
-    const ssize_t got = read(file.get(), bytes.data() + size, bytes.size() - size);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return "";
-    if (got == 0) break;
-    size += static_cast<std::size_t>(got);
-  }
-  bytes.resize(size);
+  std::string bytes;
+  if (read_all(file.get(), kMaxErrorFile, bytes) != 0) return "";
   return bytes;
 }
 
@@ -127,7 +116,7 @@ Result<> write_error_file(const std::string& path, std::string_view bytes) {
   }
   const std::string whole = path + "." + std::to_string(getpid()) + ".tmp";
   unlink(whole.c_str());  // another user can guess the name, and may have put something there
-  Result<> written = write_all(whole, bytes);
+  Result<> written = write_file(whole, bytes);
   if (written && std::rename(whole.c_str(), path.c_str()) != 0) {
     written = os_error("cannot create " + path, errno);
   }

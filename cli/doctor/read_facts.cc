@@ -9,7 +9,6 @@
 #include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
-#include <fstream>
 #include <future>
 #include <string_view>
 #include <sys/resource.h>
@@ -28,6 +27,7 @@
 #include "launcher/devices/nvml.h"
 #include "launcher/kernel/control_groups.h"
 #include "launcher/kernel/kernel_log.h"
+#include "launcher/kernel/process_sample.h"
 #include "launcher/process/py_spy.h"
 
 namespace ddprun::doctor {
@@ -113,9 +113,8 @@ std::int64_t memory_limit(const std::string& folder) {
   std::int64_t least = -1;
   for (const char* name :
        {"/memory.max", "/memory.limit_in_bytes"}) {  // of version 2, of version 1
-    std::int64_t bytes = kNoLimit;
-    std::ifstream file(folder + name);
-    if (file >> bytes && bytes < kNoLimit && (least < 0 || bytes < least)) least = bytes;
+    const std::int64_t bytes = file_number(folder + name).value_or(kNoLimit);
+    if (bytes < kNoLimit && (least < 0 || bytes < least)) least = bytes;
   }
   return least;
 }
@@ -145,10 +144,8 @@ constexpr std::array<std::string_view, 5> kVariables = {"NCCL_", "CUDA_", "GLOO_
                                                         "UCX_"};
 
 std::string first_line(const std::string& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
+  const std::string text = file_text(path);
+  return text.substr(0, text.find('\n'));
 }
 
 std::int64_t soft_limit(decltype(RLIMIT_NOFILE) resource) {
@@ -176,29 +173,14 @@ int write_file(const fs::path& folder) {
   const Fd file(mkostemp(name.data(), O_CLOEXEC));
   if (!file) return errno;
   unlink(name.c_str());
-  const std::string bytes(kProbeBytes, 'x');
-  for (size_t written = 0; written < bytes.size();) {
-    const ssize_t size = write(file.get(), bytes.data() + written, bytes.size() - written);
-    if (size < 0 && errno != EINTR) return errno;
-    written += static_cast<size_t>(std::max<ssize_t>(size, 0));
-  }
-  return 0;
-}
-
-std::string model_of(const fs::path& information) {
-  std::ifstream file(information);
-  for (std::string line; std::getline(file, line);) {
-    if (!line.starts_with("Model:")) continue;
-    return line.substr(std::min(line.find_first_not_of(" \t", 6), line.size()));
-  }
-  return "";
+  return write_all(file.get(), std::string(kProbeBytes, 'x'));
 }
 
 /// The model of the first GPU, after a space: " NVIDIA H100".
 std::string gpu_model(const std::string& root) {
   std::error_code failed;
   for (const auto& gpu : fs::directory_iterator(root + "/proc/driver/nvidia/gpus", failed)) {
-    return " " + model_of(gpu.path() / "information");
+    return " " + std::string(launcher::proc_value(file_text(gpu.path() / "information"), "Model"));
   }
   return "";
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdlib>
-#include <fstream>
 #include <ifaddrs.h>
 #include <memory>
 #include <net/if.h>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "base/file_text.h"
 #include "base/host_name.h"
 #include "cli/doctor/interfaces.h"
 #include "cli/doctor/judge_node.h"
@@ -45,13 +45,6 @@ std::vector<Interface> read_interfaces() {
     interfaces.push_back({entry->ifa_name, address, (entry->ifa_flags & IFF_LOOPBACK) != 0});
   }
   return interfaces;
-}
-
-int number_in_file(const std::string& path) {
-  std::ifstream file(path);
-  int number = -1;
-  file >> number;
-  return file ? number : -1;
 }
 
 std::string_view variable(const char* name) {
@@ -113,8 +106,8 @@ void read_network(Facts& facts, const std::string& way, const std::string& root)
   const std::string own = by_name ? facts.gloo_address : facts.way;
   facts.interface = own.empty() ? nccl.name : interface_with(interfaces, own).name;
   const std::string folder = root + "/sys/class/net/" + facts.interface + "/";
-  facts.mtu = number_in_file(folder + "mtu");
-  facts.speed = number_in_file(folder + "speed");
+  facts.mtu = static_cast<int>(file_number(folder + "mtu").value_or(-1));
+  facts.speed = static_cast<int>(file_number(folder + "speed").value_or(-1));
   if (facts.speed <= 0) facts.speed = -1;  // some interfaces say 0 or -1
   const bool is_real = !facts.interface.empty() && facts.interface != "lo";
   if (is_real && facts.mtu > 0) facts.traits["MTU"] = std::to_string(facts.mtu);

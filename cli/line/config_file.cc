@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/file_text.h"
 #include "cli/line/config.h"
 #include "cli/line/usage_error.h"
 
@@ -27,23 +28,6 @@ std::string distrust(const struct stat& status) {
   return (status.st_mode & S_IWOTH) != 0 ? "can be written by everybody" : "";
 }
 
-Result<std::string> read_all(const Fd& file) {
-  std::string text(kLongestConfig + 1, '\0');
-  size_t size = 0;
-  while (size < text.size()) {
-    const ssize_t count = read(file.get(), text.data() + size, text.size() - size);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return unreadable(errno);
-    if (count == 0) break;
-    size += static_cast<size_t>(count);
-  }
-  if (size > kLongestConfig) {
-    return usage_error("is longer than " + std::to_string(kLongestConfig) + " bytes");
-  }
-  text.resize(size);
-  return text;
-}
-
 }  // namespace
 
 Result<std::optional<std::string>> read_config_file(const std::string& path, bool named) {
@@ -58,9 +42,12 @@ Result<std::optional<std::string>> read_config_file(const std::string& path, boo
   if (fstat(file.get(), &status) != 0) return unreadable(errno);
   if (!S_ISREG(status.st_mode)) return usage_error("is not a regular file");
   if (const std::string why = named ? "" : distrust(status); !why.empty()) return usage_error(why);
-  Result<std::string> text = read_all(file);
-  if (!text) return text.error();
-  return std::optional(std::move(*text));
+  std::string text;
+  if (const int error = read_all(file.get(), kLongestConfig + 1, text)) return unreadable(error);
+  if (text.size() > kLongestConfig) {
+    return usage_error("is longer than " + std::to_string(kLongestConfig) + " bytes");
+  }
+  return std::optional(std::move(text));
 }
 
 }  // namespace ddprun::cli

@@ -17,15 +17,19 @@ namespace {
 
 /// Returns "KERNEL/pid:[4026531836]/"; empty if it is not known.
 std::string pid_namespace() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string kernel;
+  const std::string kernel = boot_id();
   std::error_code error;
   const auto numbers = std::filesystem::read_symlink("/proc/self/ns/pid", error);
-  if (!std::getline(file, kernel) || error) return "";
-  return kernel + "/" + numbers.string() + "/";
+  return kernel.empty() || error ? "" : kernel + "/" + numbers.string() + "/";
 }
 
 }  // namespace
+
+std::string boot_id() {
+  std::string id;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
+  return id;
+}
 
 std::string process_name() {
   return pid_namespace() + std::to_string(::getpid());

@@ -6,6 +6,9 @@
 
 namespace ddp::internal {
 
+/// Returns the number that this host's kernel has had since it began; empty: it is not known.
+std::string boot_id();
+
 /// The name of this process for wait_for_end(), without spaces: its kernel, pid namespace and pid.
 std::string process_name();
 

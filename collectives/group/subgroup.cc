@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <fstream>
 #include <string_view>
 #include <sys/utsname.h>
 #include <utility>
 
+#include "collectives/backends/process_end.h"
 #include "collectives/group/objects.h"
 
 namespace ddp::internal {
@@ -18,9 +18,7 @@ namespace {
 std::string machine_id() {
   utsname names{};
   ::uname(&names);
-  std::string boot;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-  return boot + " " + names.nodename;
+  return boot_id() + " " + names.nodename;
 }
 
 }  // namespace

@@ -5,12 +5,12 @@
 #include <cctype>
 #include <charconv>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <set>
 #include <system_error>
 #include <utility>
 
+#include "base/file_text.h"
 #include "base/text.h"
 #include "launcher/devices/nvml.h"
 
@@ -150,10 +150,10 @@ std::vector<Gpu> find_gpus(const std::string& root, const std::string& nvml_libr
 }
 
 std::optional<int> node_of(const Gpu& gpu, const std::string& root) {
-  std::ifstream file(root + "/sys/bus/pci/devices/" + gpu.address + "/numa_node");
-  int node = -1;  // the kernel's value for unknown (sysfs-bus-pci)
-  if (gpu.address.empty() || !(file >> node) || node < 0) return std::nullopt;
-  return node;
+  if (gpu.address.empty()) return std::nullopt;
+  const auto node = file_number(root + "/sys/bus/pci/devices/" + gpu.address + "/numa_node");
+  if (!node || *node < 0) return std::nullopt;  // -1: unknown to the kernel (sysfs-bus-pci)
+  return static_cast<int>(*node);
 }
 
 }  // namespace

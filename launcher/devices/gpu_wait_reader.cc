@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <cstdlib>
 #include <ctime>
-#include <dirent.h>
 #include <elf.h>
 #include <fstream>
 #include <memory>
@@ -21,8 +20,8 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/fd.h"
 #include "launcher/kernel/descendants.h"
+#include "launcher/kernel/process_sample.h"
 #include "launcher/kernel/stopped_thread.h"
 
 namespace ddprun::launcher {
@@ -45,23 +44,19 @@ bool holds_driver(const std::vector<Mapping>& mappings) {
   return std::ranges::any_of(mappings, [](auto& mapping) { return mapping.code == Code::driver; });
 }
 
-std::string thread_file(pid_t pid, pid_t tid, const char* name) {
-  return "/proc/" + std::to_string(pid) + "/task/" + std::to_string(tid) + "/" + name;
+/// The text of a file of a thread in /proc.
+std::string thread_text(pid_t pid, pid_t tid, const char* name) {
+  return proc_text(pid, "task/" + std::to_string(tid) + "/" + name);
 }
 
 bool is_running(pid_t pid, pid_t tid) {
-  std::ifstream file(thread_file(pid, tid, "stat"));
-  std::string text;
-  std::getline(file, text);
-  const std::optional<Descendant> thread = parse_proc_stat(text);
+  const std::optional<Descendant> thread = parse_proc_stat(thread_text(pid, tid, "stat"));
   return thread && thread->state == 'R';
 }
 
 /// The CPU time of a thread that stands still, in seconds.
 double cpu_of_thread(pid_t pid, pid_t tid) {
-  double nanoseconds = 0;
-  std::ifstream(thread_file(pid, tid, "schedstat")) >> nanoseconds;
-  return nanoseconds / 1e9;
+  return std::strtod(thread_text(pid, tid, "schedstat").c_str(), nullptr) / 1e9;
 }
 
 double cpu_of_process(pid_t pid) {
@@ -73,12 +68,7 @@ double cpu_of_process(pid_t pid) {
 
 /// How often the thread has given its processor away to wait.
 std::uint64_t sleeps_of_thread(pid_t pid, pid_t tid) {
-  constexpr std::string_view kName = "voluntary_ctxt_switches:";
-  std::ifstream file(thread_file(pid, tid, "status"));
-  for (std::string line; std::getline(file, line);) {
-    if (line.starts_with(kName)) return std::strtoull(line.c_str() + kName.size(), nullptr, 10);
-  }
-  return 0;
+  return proc_number(thread_text(pid, tid, "status"), "voluntary_ctxt_switches");
 }
 
 /// A running thread.
@@ -90,10 +80,8 @@ struct Running {
 /// The threads of a process that run; empty also if so many run that the process computes.
 std::vector<Running> running_threads(pid_t pid) {
   std::vector<Running> running;
-  const Directory tasks = open_directory(("/proc/" + std::to_string(pid) + "/task").c_str());
-  while (const dirent* entry = tasks ? readdir(tasks.get()) : nullptr) {
-    const pid_t tid = std::atoi(entry->d_name);
-    if (tid <= 0 || !is_running(pid, tid)) continue;
+  for (const pid_t tid : numbers_in_folder("/proc/" + std::to_string(pid) + "/task")) {
+    if (!is_running(pid, tid)) continue;
     if (running.size() == kMostRunning) return {};
     running.push_back({tid, sleeps_of_thread(pid, tid)});
   }

@@ -26,10 +26,6 @@ bool may_signal(pid_t pid) {
   return kill(pid, 0) == 0 || errno != EPERM;
 }
 
-uid_t user_in(const std::string& status) {
-  return static_cast<uid_t>(std::atoi(std::string(proc_value(status, "Uid")).c_str()));
-}
-
 std::string user_text(uid_t user) {
   return user == 0 ? "root" : "the user with id " + std::to_string(user);
 }
@@ -45,7 +41,7 @@ void add_thread(Survivor& survivor, const std::string& status) {
   const ProcessSample thread = parse_proc_status(status);
   if (thread.state == 'D') survivor.sleeping = true;
   if (thread.traced && (thread.state == 't' || thread.state == 'Z')) {
-    survivor.tracer = std::atoi(std::string(proc_value(status, "TracerPid")).c_str());
+    survivor.tracer = static_cast<pid_t>(proc_number(status, "TracerPid"));
   }
 }
 
@@ -53,7 +49,7 @@ Survivor read_survivor(const Descendant& process) {
   const std::string folder = "/proc/" + std::to_string(process.pid);
   Survivor survivor;
   survivor.may_signal = may_signal(process.pid);
-  survivor.user = user_in(file_text(folder + "/status"));
+  survivor.user = static_cast<uid_t>(proc_number(proc_text(process.pid, "status"), "Uid"));
   survivor.frozen = is_frozen(process.pid);
   std::error_code failed;
   int left = kMostThreads;
@@ -62,8 +58,7 @@ Survivor read_survivor(const Descendant& process) {
     add_thread(survivor, file_text(thread->path().string() + "/status"));
   }
   if (survivor.tracer != 0) {
-    survivor.tracer_name =
-        proc_value(file_text("/proc/" + std::to_string(survivor.tracer) + "/status"), "Name");
+    survivor.tracer_name = proc_value(proc_text(survivor.tracer, "status"), "Name");
   }
   survivor.process = process;
   return survivor;

@@ -3,10 +3,11 @@
 
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <glob.h>
 #include <iterator>
 #include <system_error>
+
+#include "base/file_text.h"
 
 namespace ddprun::launcher {
 namespace {
@@ -17,10 +18,8 @@ namespace fs = std::filesystem;
 constexpr std::chrono::minutes kNew{1};
 
 std::string kernel_setting(const std::string& name) {
-  std::ifstream file("/proc/sys/kernel/" + name);
-  std::string text;
-  std::getline(file, text);
-  return text;
+  const std::string text = file_text("/proc/sys/kernel/" + name);
+  return text.substr(0, text.find('\n'));
 }
 
 bool is_new_file(const std::string& path) {

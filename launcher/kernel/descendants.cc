@@ -61,17 +61,6 @@ bool has_own_proc() {
   return readlink("/proc/self", self, sizeof self - 1) > 0 && std::atoi(self) == getpid();
 }
 
-/// The first bytes of a file of /proc/`pid`; empty if the process is gone.
-std::string read_proc(pid_t pid, const char* name) {
-  char path[32];
-  std::snprintf(path, sizeof path, "/proc/%d/%s", pid, name);
-  const Fd file(open(path, O_RDONLY | O_CLOEXEC));
-  if (!file) return {};
-  char text[2048];
-  const ssize_t size = read(file.get(), text, sizeof text);
-  return size > 0 ? std::string(text, static_cast<size_t>(size)) : std::string();
-}
-
 /// Whether `pid` is a child that was not reaped, so that no other process can have its pid.
 /// `running`: and has not ended.
 bool is_child(pid_t pid, bool running = false) {
@@ -158,7 +147,7 @@ std::vector<Descendant> all_below(pid_t spared) {
   const BorrowedDescriptors borrowed;
   std::unordered_map<pid_t, std::vector<Descendant>> children;
   for (const pid_t pid : all_pids()) {
-    if (std::optional<Descendant> process = parse_proc_stat(read_proc(pid, "stat"))) {
+    if (std::optional<Descendant> process = parse_proc_stat(proc_text(pid, "stat"))) {
       children[process->parent].push_back(std::move(*process));
     }
   }
@@ -186,10 +175,6 @@ std::vector<Descendant> all_below(pid_t spared) {
     }
   }
   return found;
-}
-
-std::uint64_t bits_in(const std::string& status, std::string_view name) {
-  return std::strtoull(std::string(proc_value(status, name)).c_str(), nullptr, 16);
 }
 
 }  // namespace
@@ -221,7 +206,7 @@ std::string process_text(const Descendant& process) {
 }
 
 std::uint64_t parse_pending_signals(const std::string& text) {
-  return bits_in(text, "SigPnd") | bits_in(text, "ShdPnd");
+  return proc_number(text, "SigPnd", 16) | proc_number(text, "ShdPnd", 16);
 }
 
 void expect_child(pid_t child) {
@@ -259,7 +244,7 @@ bool signal_descendant(const Descendant& target, int signal) {
   const BorrowedDescriptors borrowed;
   const Fd pidfd(static_cast<int>(syscall(SYS_pidfd_open, target.pid, 0)));
   if (!pidfd) return false;
-  const std::optional<Descendant> now = parse_proc_stat(read_proc(target.pid, "stat"));
+  const std::optional<Descendant> now = parse_proc_stat(proc_text(target.pid, "stat"));
   if (!now || now->parent != target.parent) return false;
   return syscall(SYS_pidfd_send_signal, pidfd.get(), signal, nullptr, 0) == 0;
 }
@@ -280,7 +265,7 @@ void signal_all_descendants(int signal) {
 bool has_pending_signal(pid_t pid, int signal) {
   if (!has_own_proc()) return false;
   const BorrowedDescriptors borrowed;
-  const std::uint64_t pending = parse_pending_signals(read_proc(pid, "status"));
+  const std::uint64_t pending = parse_pending_signals(proc_text(pid, "status"));
   return ((pending >> (signal - 1)) & 1) != 0;
 }
 

@@ -9,6 +9,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "base/file_text.h"
+
 namespace ddprun::launcher {
 namespace {
 
@@ -41,16 +43,6 @@ bool lists(std::string_view list, std::string_view item) {
     if (take(list, ',') == item) return true;
   }
   return false;
-}
-
-std::string read_whole(const std::string& path) {
-  const Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  std::string text;
-  std::array<char, 4096> chunk;
-  for (ssize_t n; (n = read(file.get(), chunk.data(), chunk.size())) > 0;) {
-    text.append(chunk.data(), static_cast<size_t>(n));
-  }
-  return text;
 }
 
 /// Our path in the hierarchy of `controller`, from the text of /proc/self/cgroup. The v2 hierarchy
@@ -148,7 +140,7 @@ std::string memory_text(std::uint64_t bytes) {
 OomWatch::OomWatch(const std::string& kmsg, const std::string& proc_self) {
   if (in_initial_pid_namespace(proc_self)) log_.emplace(KernelLog::From::now, kmsg);
   const std::string path =
-      oom_count_path(read_whole(proc_self + "/cgroup"), read_whole(proc_self + "/mountinfo"));
+      oom_count_path(file_text(proc_self + "/cgroup"), file_text(proc_self + "/mountinfo"));
   if (!path.empty()) count_.reset(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   count_at_begin_ = count();
 }

@@ -2,13 +2,11 @@
 #include "launcher/kernel/process_sample.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
-#include <fcntl.h>
 #include <list>
 #include <map>
 #include <optional>
@@ -22,6 +20,7 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "base/file_text.h"
 #include "launcher/kernel/affinity.h"
 #include "launcher/kernel/control_groups.h"
 
@@ -108,8 +107,7 @@ std::map<int, double> cpu_clocks(const std::set<int>& cpus, const ReadClock& rea
 
 namespace {
 
-constexpr size_t kMostBytes = 8192;  // of a file; files of one process are smaller
-constexpr double kFullLoad = 1024;   // the kernel's SCHED_CAPACITY_SCALE
+constexpr double kFullLoad = 1024;  // the kernel's SCHED_CAPACITY_SCALE
 
 /// System calls in which processes wait for long.
 constexpr std::pair<long, std::string_view> kCalls[] = {
@@ -146,14 +144,6 @@ constexpr std::pair<long, std::string_view> kCalls[] = {
 #endif
 };
 
-/// Empty if it cannot be read.
-std::string read_file(const std::string& path) {
-  const Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  std::array<char, kMostBytes> bytes;
-  const ssize_t size = file ? read(file.get(), bytes.data(), bytes.size()) : 0;
-  return std::string(bytes.data(), static_cast<size_t>(std::max<ssize_t>(size, 0)));
-}
-
 std::string_view name_of_call(long number) {
   const auto* const found =
       std::ranges::find(kCalls, number, [](auto& call) { return call.first; });
@@ -170,12 +160,11 @@ double milliseconds_since_start() {
 }  // namespace
 
 ProcessSample sample_process(pid_t pid) {
-  const std::string folder = "/proc/" + std::to_string(pid);
-  ProcessSample sample = parse_proc_status(read_file(folder + "/status"));
-  sample.call = parse_proc_syscall(read_file(folder + "/syscall"));
+  ProcessSample sample = parse_proc_status(proc_text(pid, "status"));
+  sample.call = parse_proc_syscall(proc_text(pid, "syscall"));
   sample.frozen = sample.state != 'R' && is_frozen(pid);
-  const std::string sched = read_file(folder + "/sched");
-  sample.load = parse_proc_sched(sched, "se.avg.runnable_avg").value_or(0) / kFullLoad;
+  sample.load =
+      parse_proc_sched(proc_text(pid, "sched"), "se.avg.runnable_avg").value_or(0) / kFullLoad;
   return sample;
 }
 
@@ -187,10 +176,9 @@ std::vector<ProcessSample> sample_processes(const std::vector<pid_t>& pids) {
   for (const pid_t pid : pids) {
     samples.push_back(sample_process(pid));
     if (samples.back().state == 'R') continue;
-    const std::string folder = "/proc/" + std::to_string(pid);
-    auto run = parse_last_run(read_file(folder + "/stat"));
-    const auto when = parse_proc_sched(read_file(folder + "/sched"), "se.exec_start");
-    const auto again = parse_last_run(read_file(folder + "/stat"));
+    auto run = parse_last_run(proc_text(pid, "stat"));
+    const auto when = parse_proc_sched(proc_text(pid, "sched"), "se.exec_start");
+    const auto again = parse_last_run(proc_text(pid, "stat"));
     if (!run || !again || run->cpu != again->cpu || !when || *when <= 0) continue;
     run->when = *when;
     runs[samples.size() - 1] = *run;
@@ -209,12 +197,25 @@ std::vector<ProcessSample> sample_processes(const std::vector<pid_t>& pids) {
 }
 
 std::optional<double> last_run_of_this_thread() {
-  return parse_proc_sched(read_file("/proc/thread-self/sched"), "se.exec_start");
+  return parse_proc_sched(file_text("/proc/thread-self/sched"), "se.exec_start");
 }
 
 std::string wait_channel(pid_t pid) {
-  const std::string name = read_file("/proc/" + std::to_string(pid) + "/wchan");
+  const std::string name = proc_text(pid, "wchan");
   return name == "0" ? "" : name;
+}
+
+std::string proc_text(pid_t pid, const std::string& name) {
+  return file_text("/proc/" + std::to_string(pid) + "/" + name);
+}
+
+std::vector<pid_t> numbers_in_folder(const std::string& path) {
+  std::vector<pid_t> numbers;
+  const Directory folder = open_directory(path.c_str());
+  while (const dirent* entry = folder ? readdir(folder.get()) : nullptr) {
+    if (const pid_t number = std::atoi(entry->d_name); number > 0) numbers.push_back(number);
+  }
+  return numbers;
 }
 
 std::string_view proc_value(std::string_view text, std::string_view name) {
@@ -226,6 +227,13 @@ std::string_view proc_value(std::string_view text, std::string_view name) {
     if (begin != 0 && begin != line.npos) return line.substr(begin);
   }
   return {};
+}
+
+std::uint64_t proc_number(std::string_view text, std::string_view name, int base) {
+  const std::string_view value = proc_value(text, name);
+  std::uint64_t number = 0;
+  std::from_chars(value.data(), value.data() + value.size(), number, base);
+  return number;
 }
 
 ProcessSample parse_proc_status(std::string_view status) {

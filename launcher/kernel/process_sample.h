@@ -57,6 +57,13 @@ struct LastRun {
 /// longer than the process has lived.
 std::chrono::milliseconds time_still(const LastRun& run, double clock, double now);
 
+/// Returns the text of the file `name` of /proc/`pid`; empty: the process is gone, or it is not
+/// ours to read.
+std::string proc_text(pid_t pid, const std::string& name);
+
+/// Returns the numbers among the names in a folder, such as the pids in /proc.
+std::vector<pid_t> numbers_in_folder(const std::string& path);
+
 // Parsers.
 
 /// Parses the text of /proc/PID/stat; leaves `when` unset. nullopt: malformed.
@@ -65,6 +72,9 @@ std::optional<LastRun> parse_last_run(const std::string& stat);
 /// The rest of the line that begins with `name` in a text of /proc, without spaces, tabs and a
 /// colon before it; empty: there is no such line.
 std::string_view proc_value(std::string_view text, std::string_view name);
+
+/// The number at the beginning of that value; 0: there is none.
+std::uint64_t proc_number(std::string_view text, std::string_view name, int base = 10);
 
 /// The state and `traced` in the text of /proc/PID/status.
 ProcessSample parse_proc_status(std::string_view status);

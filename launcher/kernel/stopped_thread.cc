@@ -5,7 +5,6 @@
 #include <csignal>
 #include <ctime>
 #include <fcntl.h>
-#include <fstream>
 #include <string>
 #include <sys/ptrace.h>
 #include <sys/stat.h>
@@ -14,6 +13,8 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/file_text.h"
+#include "launcher/kernel/process_sample.h"
 
 namespace ddprun::launcher {
 namespace {
@@ -90,35 +91,24 @@ bool may_open_memory(pid_t pid) {
   return memory || (errno != EACCES && errno != EPERM);
 }
 
-std::optional<int> yama_scope() {
-  int scope = 0;
-  std::ifstream file("/proc/sys/kernel/yama/ptrace_scope");
-  if (!(file >> scope)) return std::nullopt;
-  return scope;
-}
-
 bool has_filter() {
-  std::ifstream file("/proc/self/status");
-  for (std::string line; std::getline(file, line);) {
-    if (line.starts_with("Seccomp:")) return line.ends_with('2');
-  }
-  return false;
+  return proc_value(file_text("/proc/self/status"), "Seccomp") == "2";
 }
 
 bool is_of_same_user(pid_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/status");
-  for (std::string line; std::getline(file, line);) {
-    if (line.starts_with("Uid:"))
-      return (line + "\t").find("\t" + std::to_string(geteuid()) + "\t") != line.npos;
-  }
-  return true;
+  const std::string status = proc_text(pid, "status");
+  const std::string users = "\t" + std::string(proc_value(status, "Uid")) + "\t";
+  return users == "\t\t" || users.find("\t" + std::to_string(geteuid()) + "\t") != users.npos;
 }
 
 }  // namespace
 
 std::string trace_refusal(pid_t pid) {
-  const TraceFacts facts = {may_read_memory(pid), may_open_memory(pid), yama_scope(), has_filter(),
-                            is_of_same_user(pid)};
+  const TraceFacts facts = {.may_read_memory = may_read_memory(pid),
+                            .may_open_memory = may_open_memory(pid),
+                            .yama_scope = file_number("/proc/sys/kernel/yama/ptrace_scope"),
+                            .has_filter = has_filter(),
+                            .same_user = is_of_same_user(pid)};
   return trace_refusal_text(facts);
 }
 
@@ -129,7 +119,7 @@ std::string trace_refusal_text(const TraceFacts& facts) {
            "process_vm_readv (docker run --cap-add SYS_PTRACE)";
   }
   if (!facts.same_user) return "it runs as another user";
-  const int scope = facts.yama_scope.value_or(0);
+  const std::int64_t scope = facts.yama_scope.value_or(0);
   if (scope >= 3) return "kernel.yama.ptrace_scope is 3: no process may until the next boot";
   if (scope == 2) return "kernel.yama.ptrace_scope is 2: only root may (CAP_SYS_PTRACE)";
   return "the kernel refuses it: the process has other rights (setuid, or not dumpable)";

@@ -40,10 +40,10 @@ std::string trace_refusal(pid_t pid);
 
 /// The facts that decide that.
 struct TraceFacts {
-  bool may_read_memory = true;         ///< the kernel lets process_vm_readv(2) through
-  bool may_open_memory = true;         ///< /proc/PID/mem opens; no filter of calls concerns it
-  std::optional<int> yama_scope = {};  ///< kernel.yama.ptrace_scope; nullopt: no Yama
-  bool has_filter = false;             ///< seccomp filters this process's calls
+  bool may_read_memory = true;  ///< the kernel lets process_vm_readv(2) through
+  bool may_open_memory = true;  ///< /proc/PID/mem opens; no filter of calls concerns it
+  std::optional<std::int64_t> yama_scope = {};  ///< kernel.yama.ptrace_scope; nullopt: no Yama
+  bool has_filter = false;                      ///< seccomp filters this process's calls
   bool same_user = true;
 };
 

@@ -4,21 +4,15 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <dirent.h>
-#include <fcntl.h>
 #include <map>
-#include <memory>
 #include <unistd.h>
 #include <utility>
 
-#include "base/fd.h"
 #include "launcher/kernel/descendants.h"
 #include "launcher/kernel/process_sample.h"
 
 namespace ddprun::launcher {
 namespace {
-
-constexpr size_t kMostOfFile = 4096;
 
 /// Threads that only watch something (a watchdog, a progress bar, a monitor of the machine) use
 /// less than this.
@@ -26,28 +20,6 @@ constexpr double kCpuShare = 0.05;
 constexpr double kBytesPerSecond = 16 * 1024;
 constexpr double kTick = 0.01;  // the kernel's unit of CPU time
 constexpr double kFewBytes = 4096;
-
-std::string file_of(pid_t pid, const char* name) {
-  const std::string path = "/proc/" + std::to_string(pid) + "/" + name;
-  const Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  char text[kMostOfFile];
-  const ssize_t size = file ? read(file.get(), text, sizeof text) : 0;
-  return std::string(text, static_cast<size_t>(std::max<ssize_t>(size, 0)));
-}
-
-std::vector<pid_t> pids_of_host() {
-  std::vector<pid_t> pids;
-  const Directory proc = open_directory("/proc");
-  while (const dirent* entry = proc ? readdir(proc.get()) : nullptr) {
-    if (const pid_t pid = std::atoi(entry->d_name)) pids.push_back(pid);
-  }
-  return pids;
-}
-
-std::uint64_t io_count(const std::string& text, const std::string& name) {
-  const size_t at = text.find(name);
-  return at == text.npos ? 0 : std::strtoull(text.c_str() + at + name.size(), nullptr, 10);
-}
 
 double cpu_between(const ProcessUse& before, const ProcessUse& now) {
   if (before.waits.empty() || now.waits.empty()) return now.cpu_seconds - before.cpu_seconds;
@@ -57,8 +29,8 @@ double cpu_between(const ProcessUse& before, const ProcessUse& now) {
 /// All processes of the host by parent, without io_bytes and `traced`.
 std::multimap<pid_t, ProcessUse> uses_of_host() {
   std::multimap<pid_t, ProcessUse> by_parent;
-  for (const pid_t pid : pids_of_host()) {
-    const std::string stat = file_of(pid, "stat");
+  for (const pid_t pid : numbers_in_folder("/proc")) {
+    const std::string stat = proc_text(pid, "stat");
     const std::optional<Descendant> process = parse_proc_stat(stat);
     if (!process || process->name == kStackReader || process->name == kMpiServer) continue;
     if (const auto use = parse_stat_use(stat)) by_parent.emplace(use->parent, *use);
@@ -94,16 +66,16 @@ std::optional<ProcessUse> parse_stat_use(const std::string& text) {
 }
 
 std::uint64_t parse_proc_io(const std::string& text) {
-  return io_count(text, "rchar: ") + io_count(text, "wchar: ");
+  return proc_number(text, "rchar") + proc_number(text, "wchar");
 }
 
 pid_t parent_of(pid_t pid) {
-  const std::optional<Descendant> process = parse_proc_stat(file_of(pid, "stat"));
+  const std::optional<Descendant> process = parse_proc_stat(proc_text(pid, "stat"));
   return process ? process->parent : 0;
 }
 
 ProcessUse use_of_process(pid_t pid) {
-  return parse_stat_use(file_of(pid, "stat")).value_or(ProcessUse{});
+  return parse_stat_use(proc_text(pid, "stat")).value_or(ProcessUse{});
 }
 
 std::vector<ProcessUse> uses_below(pid_t root) {
@@ -115,8 +87,8 @@ std::vector<ProcessUse> uses_below(pid_t root) {
     to_visit.pop_back();
     for (auto child = first; child != last; ++child) {
       ProcessUse& use = found.emplace_back(child->second);
-      use.io_bytes = parse_proc_io(file_of(use.pid, "io"));
-      use.traced = parse_proc_status(file_of(use.pid, "status")).traced;
+      use.io_bytes = parse_proc_io(proc_text(use.pid, "io"));
+      use.traced = parse_proc_status(proc_text(use.pid, "status")).traced;
       to_visit.push_back(use.pid);
     }
   }

@@ -6,7 +6,6 @@
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
-#include <fcntl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #include <utility>
@@ -17,29 +16,12 @@
 namespace ddprun::launcher {
 namespace {
 
-/// The value behind `label` at the beginning of a line; nullptr: there is no such line.
-const char* value_after(const std::string& status, const std::string& label) {
-  const size_t at = status.find("\n" + label);
-  return at == std::string::npos ? nullptr : status.c_str() + at + 1 + label.size();
-}
-
-bool has_bit(const std::string& status, const std::string& label, int signal) {
-  const char* bits = value_after(status, label);
-  return bits != nullptr && ((std::strtoull(bits, nullptr, 16) >> (signal - 1)) & 1) != 0;
-}
-
-std::string read_status(pid_t pid) {
-  const std::string path = "/proc/" + std::to_string(pid) + "/status";
-  const Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  std::string text(4096, '\0');
-  const ssize_t size = file ? read(file.get(), text.data(), text.size()) : 0;
-  text.resize(size > 0 ? static_cast<size_t>(size) : 0);
-  return text;
+bool has_bit(const std::string& status, std::string_view name, int signal) {
+  return ((proc_number(status, name, 16) >> (signal - 1)) & 1) != 0;
 }
 
 bool is_child(const std::string& status, pid_t parent) {
-  const char* its_parent = value_after(status, "PPid:");
-  return its_parent != nullptr && std::atoi(its_parent) == parent;
+  return proc_number(status, "PPid") == static_cast<std::uint64_t>(parent);
 }
 
 std::string executable_of(pid_t pid) {
@@ -58,14 +40,13 @@ SignalView::State state_of(pid_t pid, const std::string& status) {
 }
 
 SignalView look_at(pid_t pid, int signal) {
-  const std::string status = read_status(pid);
+  const std::string status = proc_text(pid, "status");
   SignalView view;
   view.handles = catches(status, signal);
   if (!view.handles) view.state = state_of(pid, status);
-  view.ignores_interrupt = has_bit(status, "SigIgn:", SIGINT);
+  view.ignores_interrupt = has_bit(status, "SigIgn", SIGINT);
   view.executable = executable_of(pid);
-  view.name = status.substr(0, status.find('\n'));
-  view.name.erase(0, std::string("Name:\t").size());
+  view.name = proc_value(status, "Name");
   return view;
 }
 
@@ -74,7 +55,7 @@ bool send_by(const Fd& pidfd, int signal) {
 }
 
 bool has_handler(const std::string& status, int signal) {
-  return has_bit(status, "SigCgt:", signal);
+  return has_bit(status, "SigCgt", signal);
 }
 
 /// Opens the descriptor first: /proc then describes its process, or that has ended.
@@ -82,7 +63,7 @@ Fd signal_if(bool (*condition)(const std::string& status, int signal), pid_t pid
              int signal) {
   Fd process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   if (!process) return {};
-  const std::string status = read_status(pid);
+  const std::string status = proc_text(pid, "status");
   if (!is_child(status, parent) || !condition(status, signal)) return {};
   return send_by(process, signal) ? std::move(process) : Fd();
 }
@@ -94,13 +75,13 @@ Fd signal_if(bool (*condition)(const std::string& status, int signal), pid_t pid
 /// them on, too (tini), or is about to start a process, and may have no handler for them.
 bool catches(const std::string& status, int signal) {
   if (has_handler(status, signal)) {
-    return !has_bit(status, "SigCgt:", SIGSYS) || !has_bit(status, "SigCgt:", SIGVTALRM);
+    return !has_bit(status, "SigCgt", SIGSYS) || !has_bit(status, "SigCgt", SIGVTALRM);
   }
-  return has_bit(status, "SigBlk:", signal) && !has_bit(status, "SigBlk:", SIGVTALRM);
+  return has_bit(status, "SigBlk", signal) && !has_bit(status, "SigBlk", SIGVTALRM);
 }
 
 std::vector<SignalCatchers::Process> SignalCatchers::send(pid_t worker) {
-  if (!is_child(read_status(worker), getpid())) return {};
+  if (!is_child(proc_text(worker, "status"), getpid())) return {};
   std::map<int, int> parents = {{worker, getpid()}};
   const auto look = [this](pid_t pid) { return look_at(pid, signal_); };
   const auto children = [&](pid_t parent) {

@@ -3,12 +3,12 @@
 
 #include <fcntl.h>
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
 
+#include "collectives/backends/process_end.h"
 #include "collectives/fnv.h"
 
 namespace ddp::internal {
@@ -16,8 +16,7 @@ namespace {
 
 /// The number of a namespace is only unique within its kernel, so the kernel's boot id precedes it.
 std::string kernel_and_namespace() {
-  std::string kernel;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> kernel;
+  const std::string kernel = boot_id();
   std::error_code error;
   const auto link = std::filesystem::read_symlink("/proc/thread-self/ns/net", error);
   return kernel.empty() || error ? "" : kernel + link.string();
