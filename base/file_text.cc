@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <fcntl.h>
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/number.h"
 
 namespace ddprun {
 
@@ -20,10 +20,7 @@ std::string file_text(const std::string& path) {
 }
 
 std::optional<std::int64_t> file_number(const std::string& path) {
-  const std::string text = file_text(path);
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() ? std::optional(number) : std::nullopt;
+  return leading_number<std::int64_t>(file_text(path));
 }
 
 int read_all(int fd, std::size_t most, std::string& text) {

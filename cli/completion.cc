@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/pieces.h"
 #include "cli/line/flags.h"
 #include "cli/line/verb_line.h"
 #include "cli/manifest/manifest.h"
@@ -26,11 +27,9 @@ bool is_word_letter(char c) {
 /// The literal alternatives of a value: "auto" and "gpu" of "N|auto|gpu".
 std::vector<std::string> literal_values(std::string_view value) {
   std::vector<std::string> words;
-  for (size_t at = 0; at < value.size();) {
-    const size_t end = std::min(value.find('|', at), value.size());
-    const std::string_view word = value.substr(at, end - at);
+  while (!value.empty()) {
+    const std::string_view word = take_piece(value, '|');
     if (std::ranges::all_of(word, is_word_letter)) words.emplace_back(word);
-    at = end + 1;
   }
   return words;
 }
@@ -69,10 +68,8 @@ CompletedOption help_option() {
 /// The words of "--json --all ".
 std::vector<CompletedOption> options_of(const VerbText& verb) {
   std::vector<CompletedOption> options;
-  for (size_t at = 0; at < verb.options.size();) {
-    const size_t end = std::min(verb.options.find(' ', at), verb.options.size());
-    options.push_back(option_of({std::string(verb.options.substr(at, end - at))}, "", ""));
-    at = end + 1;
+  for (std::string_view rest = verb.options; !rest.empty();) {
+    options.push_back(option_of({std::string(take_piece(rest, ' '))}, "", ""));
   }
   options.push_back(help_option());
   return options;

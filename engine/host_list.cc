@@ -3,10 +3,11 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <optional>
 #include <set>
 
+#include "base/number.h"
+#include "base/pieces.h"
 #include "base/text.h"
 
 namespace ddprun::engine {
@@ -25,33 +26,7 @@ bool is_space(char c) {
 
 /// A number without sign; nullopt: it is not one, or above `most`.
 std::optional<int> number_of(std::string_view text, int most) {
-  int number = 0;
-  if (text.empty() || text.size() > kMostDigits) return std::nullopt;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || number < 0 || number > most) {
-    return std::nullopt;
-  }
-  return number;
-}
-
-std::vector<std::string_view> words_of(std::string_view text) {
-  std::vector<std::string_view> words;
-  size_t at = 0;
-  while (at < text.size()) {
-    while (at < text.size() && is_space(text[at])) ++at;
-    const size_t begin = at;
-    while (at < text.size() && !is_space(text[at])) ++at;
-    if (at > begin) words.push_back(text.substr(begin, at - begin));
-  }
-  return words;
-}
-
-/// Removes the text before the next `separator`, and this; returns the text.
-std::string_view next_piece(std::string_view& rest, char separator) {
-  const size_t end = std::min(rest.find(separator), rest.size());
-  const std::string_view piece = rest.substr(0, end);
-  rest.remove_prefix(std::min(end + 1, rest.size()));
-  return piece;
+  return text.size() > kMostDigits ? std::nullopt : whole_number(text, 0, most);
 }
 
 /// Appends the numbers of "0-3" or "007", with the width of the first. False: it is invalid.
@@ -96,7 +71,7 @@ bool append_name(std::string_view& rest, Hosts& hosts) {
       if (ranges.back() == ',') return false;
       Hosts numbers;
       while (!ranges.empty()) {
-        if (!append_range(next_piece(ranges, ','), numbers)) return false;
+        if (!append_range(take_piece(ranges, ','), numbers)) return false;
       }
       if (!append_each(names, numbers)) return false;
       rest.remove_prefix(end + 1);
@@ -149,7 +124,7 @@ Result<std::vector<int>> expand_counts(std::string_view text) {
   std::string_view rest = text;
   do {
     const bool has_more = rest.find(',') != std::string_view::npos;
-    std::string_view piece = next_piece(rest, ',');
+    std::string_view piece = take_piece(rest, ',');
     int times = 1;
     if (piece.ends_with(')')) {
       const size_t open = piece.find("(x");
@@ -170,7 +145,7 @@ Result<std::vector<int>> expand_counts(std::string_view text) {
 Result<Hosts> hosts_of_lines(std::string_view text) {
   DistinctHosts hosts;
   for (std::string_view rest = text; !rest.empty();) {
-    const auto words = words_of(next_piece(rest, '\n'));
+    const auto words = words_between_blanks(take_piece(rest, '\n'));
     if (words.size() > 1) return wrong("more than one host on a line", text);
     if (!words.empty()) hosts.add(words.front());
   }
@@ -180,7 +155,7 @@ Result<Hosts> hosts_of_lines(std::string_view text) {
 Result<Hosts> hosts_of_table(std::string_view text) {
   DistinctHosts hosts;
   for (std::string_view rest = text; !rest.empty();) {
-    const auto words = words_of(next_piece(rest, '\n'));
+    const auto words = words_between_blanks(take_piece(rest, '\n'));
     if (words.empty()) continue;
     if (words.size() < 2 || !number_of(words[1], kMostTasks)) {
       return wrong("a line that is not 'host slots queue processors'", text);
@@ -192,7 +167,7 @@ Result<Hosts> hosts_of_table(std::string_view text) {
 
 Result<Hosts> hosts_of_pairs(std::string_view text) {
   DistinctHosts hosts;
-  const auto words = words_of(text);
+  const auto words = words_between_blanks(text);
   if (words.size() % 2 != 0) return wrong("a host without its number", text);
   for (size_t i = 0; i < words.size(); i += 2) {
     if (!number_of(words[i + 1], kMostTasks)) return wrong("a host without its number", text);

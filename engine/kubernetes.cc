@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "base/pieces.h"
 #include "base/text.h"
 #include "engine/engines.h"
 #include "engine/variables.h"
@@ -66,9 +67,8 @@ std::optional<std::pair<std::string, Hosts>> volcano_task(const Surroundings& su
     if (!name.starts_with("VC_") || !name.ends_with("_HOSTS")) continue;
     Hosts hosts;
     for (std::string_view rest = value; !rest.empty();) {
-      const size_t end = std::min(rest.find(','), rest.size());
-      if (end > 0) hosts.emplace_back(rest.substr(0, end));
-      rest.remove_prefix(std::min(end + 1, rest.size()));
+      const std::string_view host = take_piece(rest, ',');
+      if (!host.empty()) hosts.emplace_back(host);
     }
     const bool has_us = std::any_of(hosts.begin(), hosts.end(), [&](const std::string& host) {
       return is_same_host(first_label(host), first_label(surroundings.host));

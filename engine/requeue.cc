@@ -2,8 +2,9 @@
 #include "engine/requeue.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
+
+#include "base/number.h"
 
 namespace ddprun::engine {
 namespace {
@@ -31,21 +32,11 @@ std::string value_of(std::string_view text, std::string_view name) {
   return "";
 }
 
-/// nullopt: not a whole number from 0 on.
-template <class Number>
-std::optional<Number> whole_number(const std::string& text) {
-  Number number = 0;
-  const char* end = text.data() + text.size();
-  const auto [parsed, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc() || parsed != end || number < 0) return std::nullopt;
-  return number;
-}
-
 /// nullopt: "None", "Unknown".
 std::optional<std::chrono::sys_seconds> time_of(const std::string& text) {
   constexpr std::int64_t kLatest = 9'000'000'000;  // the year 2255
-  const auto seconds = whole_number<std::int64_t>(text);
-  if (!seconds || *seconds > kLatest) return std::nullopt;
+  const auto seconds = whole_number<std::int64_t>(text, 0, kLatest);
+  if (!seconds) return std::nullopt;
   return std::chrono::sys_seconds(std::chrono::seconds(*seconds));
 }
 
@@ -104,7 +95,7 @@ std::optional<JobState> parse_job_state(std::string_view text) {
   state.is_batch = value_of(text, "BatchFlag") == "1";
   state.may_requeue = value_of(text, "Requeue") == "1";
   state.preempted = time_of(value_of(text, "PreemptTime")).has_value();
-  state.restarts = whole_number<int>(value_of(text, "Restarts")).value_or(0);
+  state.restarts = whole_number(value_of(text, "Restarts"), 0).value_or(0);
   state.end = time_of(value_of(text, "EndTime"));
   return state;
 }

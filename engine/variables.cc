@@ -2,9 +2,9 @@
 #include "engine/variables.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 
+#include "base/number.h"
 #include "base/text.h"
 
 namespace ddprun::engine {
@@ -18,11 +18,8 @@ Result<std::optional<Known<int>>> find_number(const Variables& variables, std::s
                                               int most) {
   const std::string* text = find(variables, name);
   if (text == nullptr) return std::optional<Known<int>>();
-  int number = 0;
-  const char* end = text->data() + text->size();
-  const auto [parsed, error] = std::from_chars(text->data(), end, number);
-  if (error == std::errc() && parsed == end && number >= 0 && number <= most) {
-    return std::optional(Known<int>{number, std::string(name)});
+  if (const auto number = whole_number(*text, 0, most)) {
+    return std::optional(Known<int>{*number, std::string(name)});
   }
   return Error{Errc::usage,
                text_of(variables, name) + " is not a number from 0 to " + std::to_string(most)};
@@ -32,14 +29,10 @@ std::optional<Known<std::chrono::sys_seconds>> find_time(const Variables& variab
                                                          std::string_view name) {
   const std::string* text = find(variables, name);
   if (text == nullptr) return std::nullopt;
-  std::int64_t seconds = 0;
-  const char* end = text->data() + text->size();
-  const auto [parsed, error] = std::from_chars(text->data(), end, seconds);
   constexpr std::int64_t kLatest = 9'000'000'000;  // the year 2255: system_clock has nanoseconds
-  if (error != std::errc() || parsed != end || seconds <= 0 || seconds > kLatest) {
-    return std::nullopt;
-  }
-  return Known<std::chrono::sys_seconds>{std::chrono::sys_seconds(std::chrono::seconds(seconds)),
+  const auto seconds = whole_number<std::int64_t>(*text, 1, kLatest);
+  if (!seconds) return std::nullopt;
+  return Known<std::chrono::sys_seconds>{std::chrono::sys_seconds(std::chrono::seconds(*seconds)),
                                          std::string(name)};
 }
 

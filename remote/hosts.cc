@@ -2,10 +2,11 @@
 #include "remote/hosts.h"
 
 #include <algorithm>
-#include <charconv>
 #include <unordered_map>
 #include <utility>
 
+#include "base/number.h"
+#include "base/pieces.h"
 #include "base/text.h"
 
 namespace ddprun::remote {
@@ -19,10 +20,7 @@ Error invalid(const std::string& what, std::string_view text) {
 }
 
 Result<int> parse_slots(std::string_view text) {
-  int slots = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), slots);
-  const bool whole = error == std::errc() && end == text.data() + text.size();
-  if (whole && slots >= 1 && slots <= kMostSlots) return slots;
+  if (const auto slots = whole_number(text, 1, kMostSlots)) return *slots;
   return invalid("expected a number of slots from 1 to " + std::to_string(kMostSlots) + ", not",
                  text);
 }
@@ -78,19 +76,8 @@ Result<> add(HostName host, HostTable& table) {
   return {};
 }
 
-std::vector<std::string_view> words_of(std::string_view line) {
-  constexpr std::string_view kSpaces = " \t\r";
-  std::vector<std::string_view> words;
-  for (size_t at = line.find_first_not_of(kSpaces); at != std::string_view::npos;) {
-    const size_t end = std::min(line.find_first_of(kSpaces, at), line.size());
-    words.push_back(line.substr(at, end - at));
-    at = line.find_first_not_of(kSpaces, end);
-  }
-  return words;
-}
-
 Result<> add_line(std::string_view line, HostTable& table) {
-  const std::vector<std::string_view> words = words_of(line.substr(0, line.find('#')));
+  const std::vector<std::string_view> words = words_between_blanks(line.substr(0, line.find('#')));
   if (words.empty()) return {};
   Result<HostName> host = parse_host(words.front());
   if (!host) return host.error();

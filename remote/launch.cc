@@ -2,7 +2,6 @@
 #include "remote/launch.h"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <csignal>
 #include <memory>
@@ -18,6 +17,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "base/log.h"
+#include "base/number.h"
 #include "base/text.h"
 #include "base/wait_reporter.h"
 #include "launcher/guardian/guardian.h"
@@ -129,10 +129,8 @@ class Launch {
       output_.show_stderr(static_cast<int>(host));
       start_more();
     } else if (line.starts_with(kEnded)) {
-      int code = 0;
-      const std::string_view number = line.substr(kEnded.size());
-      const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), code);
-      if (error == std::errc()) agent.code = code;
+      const auto code = leading_number<int>(line.substr(kEnded.size()));
+      if (code) agent.code = *code;
     } else if (auto relayed = log::decode_relayed(line)) {
       agent.said = relayed->text;
       if (roster_.is_starting(host) || !own_lines_.is_new(host, relayed->text)) return;

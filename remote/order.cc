@@ -2,9 +2,9 @@
 #include "remote/order.h"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 
+#include "base/number.h"
 #include "base/text.h"
 
 namespace ddprun::remote {
@@ -18,13 +18,6 @@ Error invalid_order() {
           "invalid order on stdin: " + std::string(kAgentFlag) +
               " is for a ddprun that another ddprun starts; if one did, a start-up file of "
               "the login shell, such as ~/.bashrc, has read stdin"};
-}
-
-std::optional<size_t> parse_number(std::string_view text) {
-  size_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
 }
 
 /// Splits texts that each end with a zero.
@@ -67,8 +60,8 @@ Result<Lengths> decode_head(std::string_view line) {
   }
   line.remove_prefix(space + 1);
   const size_t between = std::min(line.find(' '), line.size());
-  const auto order = parse_number(line.substr(0, between));
-  const auto secret = parse_number(line.substr(std::min(between + 1, line.size())));
+  const auto order = whole_number<size_t>(line.substr(0, between));
+  const auto secret = whole_number<size_t>(line.substr(std::min(between + 1, line.size())));
   const bool valid = order && secret && *order <= kLongestOrder && *secret <= kLongestSecret;
   if (!valid) return invalid_order();
   return Lengths{*order, *secret};
@@ -77,7 +70,7 @@ Result<Lengths> decode_head(std::string_view line) {
 Result<Order> decode_body(std::string_view bytes) {
   const std::optional<std::vector<std::string>> texts = split(bytes);
   if (!texts || texts->size() < 2) return invalid_order();
-  const std::optional<size_t> variables = parse_number((*texts)[1]);
+  const std::optional<size_t> variables = whole_number<size_t>((*texts)[1]);
   if (!variables || *variables > texts->size() - 2) return invalid_order();
   const auto first = texts->begin() + 2;
   const auto arguments = first + static_cast<std::ptrdiff_t>(*variables);

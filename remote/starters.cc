@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "remote/starters.h"
 
-#include <algorithm>
-
+#include "base/pieces.h"
 #include "base/text.h"
 #include "remote/order.h"
 
@@ -14,9 +13,8 @@ constexpr int kCannotExecute = 126, kNotFound = 127;  // a shell's codes
 Words split_words(std::string_view text) {
   Words words;
   while (!text.empty()) {
-    const size_t space = std::min(text.find(' '), text.size());
-    if (space > 0) words.emplace_back(text.substr(0, space));
-    text.remove_prefix(std::min(space + 1, text.size()));
+    const std::string_view word = take_piece(text, ' ');
+    if (!word.empty()) words.emplace_back(word);
   }
   return words;
 }

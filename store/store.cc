@@ -6,6 +6,7 @@
 #include <charconv>
 #include <utility>
 
+#include "base/number.h"
 #include "store/protocol.h"
 
 namespace ddprun::store {
@@ -86,11 +87,7 @@ std::optional<std::int64_t> parse_counter(std::string_view text) {
   const bool plus = text.starts_with('+');
   if (plus) text.remove_prefix(1);
   if (plus && text.starts_with('-')) return std::nullopt;
-
-  std::int64_t number = 0;
-  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (parsed.ec != std::errc()) return std::nullopt;
-  return number;
+  return leading_number<std::int64_t>(text);
 }
 
 std::int64_t wrapping_sum(std::int64_t a, std::int64_t b) {

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <climits>
 #include <cstdio>
 #include <memory>
@@ -15,6 +14,7 @@
 #include "agent/ask/whole_status.h"
 #include "agent/worker/flight_recorder.h"
 #include "base/log.h"
+#include "base/number.h"
 #include "base/text.h"
 #include "launcher/devices/devices.h"
 #include "launcher/kernel/control_groups.h"
@@ -27,13 +27,6 @@ namespace {
 
 /// Per node: answers between nodes are bounded in size.
 constexpr size_t kMostRanksReported = 256;
-
-std::optional<std::uint64_t> whole_number(const std::string& text) {
-  std::uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
 
 /// A worker that is throttled in a smaller share of its periods is rarely the bottleneck.
 constexpr double kMuchThrottled = 0.5;
@@ -225,8 +218,9 @@ void Answers::answer_node_status(const ask::Respond& respond) {
 }
 
 void Answers::answer_log(const ask::Question& question, const ask::Respond& respond) {
-  const auto rank = whole_number(question.rest);
-  const auto from = whole_number(ask::query_value(question.query, "from")).value_or(0);
+  const auto rank = whole_number<std::uint64_t>(question.rest);
+  const auto from =
+      whole_number<std::uint64_t>(ask::query_value(question.query, "from")).value_or(0);
   if (!rank || *rank > INT_MAX) {
     return respond(ask::refusal(400, "a rank is a number, not '" + printable(question.rest) + "'"));
   }

@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/pieces.h"
 #include "base/text.h"
 
 namespace ddprun::agent::ask {
@@ -16,13 +17,11 @@ Answer refusal(unsigned status, std::string_view sentence) {
 }
 
 std::string query_value(const std::string& query, std::string_view name) {
-  for (size_t at = 0; at < query.size();) {
-    const size_t end = std::min(query.find('&', at), query.size());
-    const std::string_view pair = std::string_view(query).substr(at, end - at);
+  for (std::string_view rest = query; !rest.empty();) {
+    const std::string_view pair = take_piece(rest, '&');
     if (pair.starts_with(name) && pair.substr(name.size()).starts_with('=')) {
       return std::string(pair.substr(name.size() + 1));
     }
-    at = end + 1;
   }
   return "";
 }

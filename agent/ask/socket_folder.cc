@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <dirent.h>
@@ -14,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/number.h"
 #include "rendezvous/random_name.h"
 
 namespace ddprun::agent::ask {
@@ -59,10 +59,7 @@ std::optional<pid_t> pid_in(std::string_view name) {
   }
   name.remove_suffix(kEnding.size());
   name.remove_prefix(std::min(name.rfind('.'), name.size() - 1) + 1);
-  pid_t pid = 0;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
-  const bool is_number = error == std::errc() && end == name.data() + name.size();
-  return is_number && pid > 0 ? std::optional(pid) : std::nullopt;
+  return whole_number<pid_t>(name, 1);
 }
 
 std::vector<std::string> names_in(const std::string& folder) {

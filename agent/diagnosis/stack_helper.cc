@@ -2,7 +2,6 @@
 #include "agent/diagnosis/stack_helper.h"
 
 #include <algorithm>
-#include <charconv>
 #include <csignal>
 #include <cstdlib>
 #include <map>
@@ -13,6 +12,7 @@
 #include <utility>
 
 #include "base/file_text.h"
+#include "base/number.h"
 #include "launcher/devices/gpu_wait_reader.h"
 #include "launcher/kernel/native_stack.h"
 #include "launcher/kernel/stopped_thread.h"
@@ -62,10 +62,9 @@ std::optional<StackRequest> request_of(std::span<const std::string> arguments) {
   if (arguments[1] == kMainWaits) request.waits = StackRequest::Waits::of_main_threads;
   request.program = arguments[2];
   for (const std::string_view word : arguments.subspan(3)) {
-    pid_t pid = 0;
-    std::from_chars(word.data(), word.data() + word.size(), pid);
-    if (pid <= 0) return std::nullopt;
-    request.pids.push_back(pid);
+    const auto pid = whole_number<pid_t>(word, 1);
+    if (!pid) return std::nullopt;
+    request.pids.push_back(*pid);
   }
   return request;
 }

@@ -2,13 +2,14 @@
 #include "agent/diagnosis/stacks.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <utility>
 
 #include <nlohmann/json.hpp>
 
 #include "base/bounded_json.h"
+#include "base/number.h"
+#include "base/pieces.h"
 #include "base/text.h"
 
 namespace ddprun::agent {
@@ -99,21 +100,15 @@ class Reader {
  private:
   /// Takes "3" or "3-7", and the comma after it, off `text`. Returns false if it is neither.
   static bool take_run(std::string_view& text, Range& run) {
-    const size_t size = std::min(text.find(','), text.size());
-    const std::string_view word = text.substr(0, size);
+    const std::string_view word = take_piece(text, ',');
     const size_t dash = std::min(word.find('-'), word.size());
-    text.remove_prefix(std::min(size + 1, text.size()));
-    if (!number(word.substr(0, dash), run.first)) return false;
-    int last = run.first;
-    if (dash < word.size() && !number(word.substr(dash + 1), last)) return false;
-    run.end = last + 1;
-    return run.first <= last;
-  }
-
-  static bool number(std::string_view text, int& number) {
-    const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
-    return failure == std::errc() && end == text.data() + text.size() && number >= 0 &&
-           number < kRankLimit;
+    const auto first = whole_number(word.substr(0, dash), 0, kRankLimit - 1);
+    const auto last =
+        dash < word.size() ? whole_number(word.substr(dash + 1), 0, kRankLimit - 1) : first;
+    if (!first || !last) return false;
+    run.first = *first;
+    run.end = *last + 1;
+    return *first <= *last;
   }
 
   Range range_;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <span>
 
+#include "base/fnv.h"
 #include "base/text.h"
 
 namespace ddprun::agent {
@@ -20,14 +21,6 @@ std::span<const std::string> words_of(const JobSpec& job) {
 std::string one_line(std::string text) {
   std::replace(text.begin(), text.end(), '\n', ' ');
   return printable(cut(std::move(text), kMostBytes));
-}
-
-/// FNV-1a: the same in every build.
-std::uint64_t add(std::uint64_t hash, std::string_view bytes) {
-  for (const char byte : bytes) {
-    hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3ULL;
-  }
-  return hash;
 }
 
 }  // namespace
@@ -48,10 +41,9 @@ std::string command_text(const JobSpec& job) {
 }
 
 std::uint64_t command_hash(const JobSpec& job) {
-  std::uint64_t hash = 0xcbf29ce484222325ULL;
-  for (const std::string& word : words_of(job))
-    hash = add(add(hash, word), std::string_view("\0", 1));
-  return hash >> 11;
+  Fnv64 hash;  // the same in every build
+  for (const std::string& word : words_of(job)) hash.add({word.c_str(), word.size() + 1});
+  return hash.value() >> 11;
 }
 
 }  // namespace ddprun::agent

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "agent/job/outcome.h"
+#include "base/pieces.h"
 #include "base/text.h"
 #include "launcher/process/exit_status.h"
 
@@ -83,11 +84,7 @@ std::string one_line(std::string_view text) {
 
 std::vector<std::string_view> lines_of(std::string_view text) {
   std::vector<std::string_view> lines;
-  while (!text.empty()) {
-    const size_t size = std::min(text.find('\n'), text.size());
-    lines.push_back(text.substr(0, size));
-    text.remove_prefix(std::min(size + 1, text.size()));
-  }
+  while (!text.empty()) lines.push_back(take_piece(text, '\n'));
   return lines;
 }
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/progress/notify_message.h"
 
-#include <algorithm>
-
+#include "base/pieces.h"
 #include "base/text.h"
 
 namespace ddprun::agent {
@@ -17,8 +16,7 @@ constexpr std::string_view kStatus = "STATUS=";
 NotifyMessage parse_notify_message(std::string_view text) {
   NotifyMessage message;
   while (!text.empty()) {
-    const std::string_view line = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    const std::string_view line = take_piece(text, '\n');
     if (line == kHeartbeat) message.is_heartbeat = true;
     if (!line.starts_with(kStatus)) continue;
     message.status = cut(printable(line.substr(kStatus.size())), kMostOfStatus);

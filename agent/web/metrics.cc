@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/number.h"
+
 namespace ddprun::agent::web {
 namespace {
 
@@ -105,12 +107,8 @@ std::optional<double> if_runs(const RankStatus& rank, double value) {
 std::optional<double> step_in(std::string_view progress) {
   constexpr std::string_view kStep = "step ";
   if (!progress.starts_with(kStep)) return std::nullopt;
-  std::int64_t step = 0;
-  const char* const number = progress.data() + kStep.size();
-  if (std::from_chars(number, progress.data() + progress.size(), step).ec != std::errc()) {
-    return std::nullopt;
-  }
-  return static_cast<double>(step);
+  const auto step = leading_number<std::int64_t>(progress.substr(kStep.size()));
+  return step ? std::optional(static_cast<double>(*step)) : std::nullopt;
 }
 
 void write_gpus(Writer& out, const JobStatus& status) {

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <ctime>
 #include <sys/socket.h>
@@ -14,6 +13,7 @@
 
 #include "base/blocking_io.h"
 #include "base/fd.h"
+#include "base/number.h"
 #include "base/text.h"
 
 namespace ddprun::cli {
@@ -65,9 +65,7 @@ bool is_whole(std::string_view head, size_t body) {
   const size_t at = head.find(kLength);
   if (at == head.npos) return false;
   head.remove_prefix(at + kLength.size());
-  size_t length = 0;
-  const auto [end, error] = std::from_chars(head.data(), head.data() + head.size(), length);
-  return error == std::errc() && length == body;
+  return leading_number<size_t>(head) == body;
 }
 
 /// The body of "HTTP/1.1 200 OK ...".
@@ -76,8 +74,8 @@ Result<std::string> body_of(std::string answer) {
   const size_t head = answer.find("\r\n\r\n");
   unsigned status = 0;
   if (answer.starts_with(kHttpVersion) && head != answer.npos) {
-    const char* code = answer.data() + kHttpVersion.size() + 2;
-    std::from_chars(code, answer.data() + head, status);
+    const std::string_view code = std::string_view(answer).substr(kHttpVersion.size() + 2);
+    status = leading_number<unsigned>(code).value_or(0);
   }
   if (status == 0 ||
       !is_whole(std::string_view(answer).substr(0, head), answer.size() - head - 4)) {

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "base/pieces.h"
+
 namespace ddprun::doctor {
 namespace {
 
@@ -21,8 +23,7 @@ bool admits(std::string_view told, std::string_view name) {
   if (exact) told.remove_prefix(1);
   bool listed = false;
   while (!told.empty()) {
-    std::string_view item = told.substr(0, told.find(','));
-    told.remove_prefix(std::min(item.size() + 1, told.size()));
+    std::string_view item = take_piece(told, ',');
     item = item.substr(0, item.find(':'));
     listed = listed || (exact ? name == item : name.starts_with(item));
   }

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdint>
@@ -11,7 +10,9 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "base/fnv.h"
 #include "base/hex.h"
+#include "base/pieces.h"
 #include "cli/doctor/read_facts.h"
 #include "launcher/process/command_output.h"
 
@@ -42,16 +43,14 @@ std::string digest(const std::string& path) {
   const Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status{};
   if (!file || fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return "";
-  std::uint64_t hash = 0xcbf29ce484222325ULL ^ static_cast<std::uint64_t>(status.st_size);
+  Fnv64 hash;
+  hash.add(std::to_string(status.st_size));
   const auto chunk = std::make_unique<std::array<char, 1 << 16>>();
   std::int64_t left = kMostDigestBytes;
   for (ssize_t n; left > 0 && (n = read(file.get(), chunk->data(), chunk->size())) > 0; left -= n) {
-    for (ssize_t i = 0; i < n; ++i) {
-      hash =
-          (hash ^ static_cast<unsigned char>((*chunk)[static_cast<size_t>(i)])) * 0x100000001b3ULL;
-    }
+    hash.add({chunk->data(), static_cast<size_t>(n)});
   }
-  return hex_text(hash, 16);
+  return hex_text(hash.value(), 16);
 }
 
 /// The part of the interpreter's output that comes in time.
@@ -72,12 +71,10 @@ void read_software(Facts& facts, const Order& order) {
   }
   if (order.python.empty()) return;
   const std::string text = versions(order.python);
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    const std::string line = text.substr(at, end - at);
+  for (std::string_view rest = text; !rest.empty();) {
+    const std::string line(take_piece(rest, '\n'));
     const size_t space = line.find(' ');
     if (space != std::string::npos) facts.traits[line.substr(0, space)] = line.substr(space + 1);
-    at = end + 1;
   }
 }
 

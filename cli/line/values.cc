@@ -10,6 +10,7 @@
 #include <limits>
 #include <netinet/in.h>
 
+#include "base/number.h"
 #include "base/text.h"
 
 namespace ddprun::cli {
@@ -85,11 +86,7 @@ std::vector<std::string_view> split(std::string_view text) {
 }
 
 std::optional<int> parse_count(std::string_view text, int least, int most) {
-  int number = 0;
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, number);
-  const bool good = error == std::errc() && rest == end && number >= least && number <= most;
-  return good ? std::optional(number) : std::nullopt;
+  return whole_number(text, least, most);
 }
 
 std::optional<bool> parse_switch(std::string_view text) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ddp/record.h"
 
-#include <algorithm>
 #include <cstdlib>
 #include <cxxabi.h>
 #include <exception>
@@ -10,6 +9,7 @@
 #include <string_view>
 #include <typeinfo>
 
+#include "base/pieces.h"
 #include "base/text.h"
 #include "collectives/crash/backtrace.h"
 #include "collectives/crash/crash_report.h"
@@ -82,10 +82,9 @@ std::string text_of(const Backtrace& backtrace) {
   std::string_view rest = raw->view();
   std::string text;
   while (!rest.empty()) {
-    const std::string_view line = rest.substr(0, rest.find('\n'));
+    const std::string_view line = ddprun::take_piece(rest, '\n');
     if (is_throw(line)) break;
     if (!is_record(line)) text += ddprun::with_cxx_name(std::string(line)) + "\n";
-    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
   }
   return text;
 }

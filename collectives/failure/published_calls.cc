@@ -9,7 +9,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "collectives/fnv.h"
+#include "base/fnv.h"
 
 namespace ddp::internal {
 namespace {
@@ -71,7 +71,7 @@ CallBoard* board_of_process() {
 
 /// Never returns 0, which is a free slot.
 std::uint64_t group_number(const GroupContext& context) {
-  Fnv64 hash;
+  ddprun::Fnv64 hash;
   hash.add(context.prefix);
   return std::max<std::uint64_t>(hash.value() & kMostOfGroup, 1);
 }

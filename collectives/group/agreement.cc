@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <sstream>
 
+#include "base/fnv.h"
 #include "collectives/call/call.h"
-#include "collectives/fnv.h"
 #include "collectives/group/group_access.h"
 
 namespace ddp::internal {
@@ -38,7 +38,7 @@ void check_same_lines(ProcessGroup& group, const std::string& what,
                       const std::vector<std::string>& lines) {
   std::string text;
   for (const std::string& line : lines) text += line + "\n";
-  Fnv64 digest;
+  ddprun::Fnv64 digest;
   digest.add(text);
   const auto own = static_cast<std::int64_t>(digest.value());
   std::vector<std::int64_t> all(static_cast<std::size_t>(group.size()));

@@ -2,13 +2,13 @@
 #include "collectives/group/environment.h"
 
 #include <array>
-#include <charconv>
 #include <cstdlib>
 #include <limits>
 #include <string_view>
 #include <unistd.h>
 
-#include "collectives/fnv.h"
+#include "base/fnv.h"
+#include "base/number.h"
 #include "ddp/error.h"
 
 namespace ddp::internal {
@@ -57,11 +57,7 @@ std::string required(const char* variable) {
 
 int integer(const char* variable, int low, int high) {
   const std::string text = required(variable);
-  int value = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (problem == std::errc() && end == text.data() + text.size() && value >= low && value <= high) {
-    return value;
-  }
+  if (const auto value = ddprun::whole_number(text, low, high)) return *value;
   throw Error(ErrorKind::usage, std::string("ddp: ") + variable + "=" + text +
                                     " is not a number from " + std::to_string(low) + " to " +
                                     std::to_string(high));
@@ -100,7 +96,7 @@ std::string job_id() {
 std::uint16_t port_of_job() {
   constexpr std::uint32_t kFirst = 20'000;
   constexpr std::uint32_t kEnd = 32'768;
-  Fnv32 hash;
+  ddprun::Fnv32 hash;
   hash.add(job_id());
   return static_cast<std::uint16_t>(kFirst + hash.value() % (kEnd - kFirst));
 }

@@ -2,9 +2,10 @@
 #include "collectives/group/init_method.h"
 
 #include <algorithm>
-#include <charconv>
 #include <string_view>
 
+#include "base/number.h"
+#include "base/pieces.h"
 #include "ddp/error.h"
 
 namespace ddp::internal {
@@ -14,22 +15,14 @@ namespace {
   throw Error(ErrorKind::usage, "ddp: init_method " + what);
 }
 
-std::optional<int> number(std::string_view text, int low, int high) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool valid = error == std::errc() && end == text.data() + text.size();
-  return valid && value >= low && value <= high ? std::optional(value) : std::nullopt;
-}
-
 /// "rank=0&world_size=4".
 void parse_query(std::string_view query, const std::string& text, InitMethod& method) {
   constexpr int kMax = 1 << 20;
   while (!query.empty()) {
-    const std::string_view field = query.substr(0, query.find('&'));
-    query.remove_prefix(std::min(query.size(), field.size() + 1));
+    const std::string_view field = ddprun::take_piece(query, '&');
     const std::string_view name = field.substr(0, field.find('='));
-    const auto value =
-        number(field.substr(std::min(field.size(), name.size() + 1)), name == "rank" ? 0 : 1, kMax);
+    const auto value = ddprun::whole_number(field.substr(std::min(field.size(), name.size() + 1)),
+                                            name == "rank" ? 0 : 1, kMax);
     if (name != "rank" && name != "world_size") {
       reject(text + ": " + std::string(name) + " is neither rank nor world_size");
     }
@@ -41,7 +34,8 @@ void parse_query(std::string_view query, const std::string& text, InitMethod& me
 void parse_endpoint(std::string_view endpoint, const std::string& text, InitMethod& method) {
   const std::size_t colon = endpoint.rfind(':');
   std::optional<int> port;
-  if (colon != std::string_view::npos) port = number(endpoint.substr(colon + 1), 1, 65535);
+  if (colon != std::string_view::npos)
+    port = ddprun::whole_number(endpoint.substr(colon + 1), 1, 65535);
   std::string_view host = endpoint.substr(0, colon);
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
   if (host.empty() || !port) reject(text + " is not tcp://HOST:PORT");

@@ -2,10 +2,10 @@
 #include "ddp/checkpoint.h"
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
 #include "base/error.h"
+#include "base/number.h"
 #include "collectives/call/parts.h"
 #include "collectives/errors.h"
 #include "collectives/group/agreement.h"
@@ -91,9 +91,7 @@ struct Answer {
   static Answer from(const std::string& text) {
     if (text.empty()) return {};
     if (text.front() == '!') return {{}, text.substr(1)};
-    std::uint64_t number = 0;
-    std::from_chars(text.data(), text.data() + text.size(), number);
-    return {number, ""};
+    return {ddprun::leading_number<std::uint64_t>(text).value_or(0), ""};
   }
 };
 

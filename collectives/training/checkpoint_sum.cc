@@ -4,14 +4,14 @@
 #define XXH_INLINE_ALL  // programs do not need the library at run time
 #include <xxhash.h>
 
-#include "collectives/fnv.h"
+#include "base/fnv.h"
 #include "collectives/training/checkpoint_file.h"
 
 namespace ddp::internal {
 
 struct CheckpointSum::State {
   bool first_format;
-  Fnv64 fnv;
+  ddprun::Fnv64 fnv;
   XXH3_state_t xxh3;
 };
 

@@ -3,13 +3,13 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <utility>
 
 #include <nlohmann/json.hpp>
 
 #include "base/bounded_json.h"
 #include "base/hex.h"
+#include "base/number.h"
 #include "collectives/call/call.h"
 #include "collectives/little_endian.h"
 
@@ -37,10 +37,7 @@ std::string part_name(std::size_t part) {
 
 /// Reads all of `text`, in base 10 or 16, without a sign.
 std::optional<std::uint64_t> read_number(std::string_view text, int base) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
-  const bool valid = error == std::errc() && end == text.data() + text.size();
-  return valid ? std::optional(value) : std::nullopt;
+  return ddprun::whole_number<std::uint64_t>(text, 0, UINT64_MAX, base);
 }
 
 /// Returns the text of an object's field; nothing if the field is missing or no text.

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <filesystem>
 #include <optional>
 #include <set>
@@ -11,6 +10,7 @@
 #include <utility>
 
 #include "base/file_text.h"
+#include "base/number.h"
 #include "base/text.h"
 #include "launcher/devices/nvml.h"
 
@@ -23,10 +23,7 @@ constexpr const char* kDriverList = "/proc/driver/nvidia/gpus";  // its entries 
 
 /// The index in an entry of CUDA_VISIBLE_DEVICES; CUDA ignores what follows the digits.
 std::optional<size_t> index_of(std::string_view entry) {
-  size_t index = 0;
-  const auto read = std::from_chars(entry.data(), entry.data() + entry.size(), index);
-  if (read.ec != std::errc()) return std::nullopt;
-  return index;
+  return leading_number<size_t>(entry);
 }
 
 bool is_uuid(std::string_view entry) {

@@ -3,8 +3,9 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstddef>
+
+#include "base/number.h"
 
 namespace ddprun::launcher {
 namespace {
@@ -51,12 +52,6 @@ const Known* find_known(int xid) {
   return found == kKnown.end() ? nullptr : found;
 }
 
-std::optional<int> number_at(std::string_view text) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && value > 0 ? std::optional(value) : std::nullopt;
-}
-
 std::string error_text(const GpuError& error) {
   return "GPU " + error.gpu + ": " + error.text + ", as this host's kernel says";
 }
@@ -75,10 +70,10 @@ std::optional<GpuError> parse_gpu_error(std::string_view record) {
   GpuError error;
   error.gpu = text.substr(0, end);
   text.remove_prefix(end + 3);
-  error.xid = number_at(text).value_or(0);
+  error.xid = leading_number<int>(text).value_or(0);
   if (error.xid == 0 || error.xid == kCleanup) return std::nullopt;
   const size_t pid = text.find(kPid);
-  if (pid != text.npos) error.pid = number_at(text.substr(pid + kPid.size())).value_or(0);
+  if (pid != text.npos) error.pid = leading_number<int>(text.substr(pid + kPid.size())).value_or(0);
   const Known* const known = find_known(error.xid);
   const bool is_fatal = text.find(kNotFatal) == text.npos;  // else NVLink has repaired itself
   error.of_gpu = known != nullptr && known->of_gpu && is_fatal;

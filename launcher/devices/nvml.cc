@@ -2,9 +2,10 @@
 #include "launcher/devices/nvml.h"
 
 #include <array>
-#include <charconv>
 #include <cstdio>
 #include <unistd.h>
+
+#include "base/number.h"
 
 namespace ddprun::launcher {
 namespace {
@@ -44,9 +45,7 @@ Nvml::Device Nvml::at(unsigned index, int* error) const {
 }
 
 Nvml::Device Nvml::named(const std::string& entry) const {
-  unsigned index = 0;
-  const auto [end, error] = std::from_chars(entry.data(), entry.data() + entry.size(), index);
-  if (error == std::errc() && end == entry.data() + entry.size()) return at(index);
+  if (const auto index = whole_number<unsigned>(entry)) return at(*index);
   Device device = nullptr;
   return call("nvmlDeviceGetHandleByUUID", entry.c_str(), &device) == 0 ? device : nullptr;
 }

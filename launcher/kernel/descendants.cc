@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -20,6 +19,7 @@
 
 #include "base/blocking_io.h"
 #include "base/fd.h"
+#include "base/number.h"
 #include "base/text.h"
 #include "launcher/kernel/process_sample.h"
 
@@ -112,13 +112,6 @@ class ChildSearch {
 
 std::optional<ChildSearch> child_search;  // nullopt: /proc shows the children
 
-/// 0: not a pid.
-pid_t pid_of(std::string_view name) {
-  pid_t pid = 0;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
-  return error == std::errc() && end == name.data() + name.size() ? pid : 0;
-}
-
 /// The pids that /proc shows. Avoids opendir(3), which takes 32 KiB of memory: if these are not
 /// left, a search would take seconds and find no grandchildren.
 std::vector<pid_t> all_pids() {
@@ -129,7 +122,7 @@ std::vector<pid_t> all_pids() {
     if (size < 0) break;
     for (long at = 0; at < size;) {
       const auto* entry = reinterpret_cast<const dirent64*>(entries + at);
-      if (const pid_t pid = pid_of(entry->d_name)) pids.push_back(pid);
+      if (const auto pid = whole_number<pid_t>(entry->d_name, 1)) pids.push_back(*pid);
       at += entry->d_reclen;
     }
   }

@@ -3,44 +3,29 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <fcntl.h>
 #include <unistd.h>
 
 #include "base/file_text.h"
+#include "base/number.h"
+#include "base/pieces.h"
 
 namespace ddprun::launcher {
 namespace {
-
-/// Removes the text before `separator`, and this, from `rest`; returns the text. Without a
-/// separator, all text.
-std::string_view take(std::string_view& rest, char separator) {
-  const size_t end = std::min(rest.find(separator), rest.size());
-  const std::string_view piece = rest.substr(0, end);
-  rest.remove_prefix(std::min(end + 1, rest.size()));
-  return piece;
-}
-
-std::optional<std::uint64_t> number_at_start(std::string_view text) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc()) return std::nullopt;
-  return value;
-}
 
 /// The number after `label` in `text`.
 std::optional<std::uint64_t> number_after(std::string_view text, std::string_view label) {
   const size_t at = text.find(label);
   if (at == text.npos) return std::nullopt;
-  return number_at_start(text.substr(at + label.size()));
+  return leading_number<std::uint64_t>(text.substr(at + label.size()));
 }
 
 /// Whether `item` is one of the pieces of `list`.
 bool lists(std::string_view list, std::string_view item) {
   while (!list.empty()) {
-    if (take(list, ',') == item) return true;
+    if (take_piece(list, ',') == item) return true;
   }
   return false;
 }
@@ -49,9 +34,9 @@ bool lists(std::string_view list, std::string_view item) {
 /// has the controller "". nullopt: no such hierarchy.
 std::optional<std::string_view> cgroup_in(std::string_view cgroup, std::string_view controller) {
   while (!cgroup.empty()) {
-    std::string_view line = take(cgroup, '\n');
-    const std::string_view id = take(line, ':');
-    const std::string_view controllers = take(line, ':');
+    std::string_view line = take_piece(cgroup, '\n');
+    const std::string_view id = take_piece(line, ':');
+    const std::string_view controllers = take_piece(line, ':');
     if (controller.empty() ? id == "0" : lists(controllers, controller)) {
       return line;
     }
@@ -63,18 +48,18 @@ std::optional<std::string_view> cgroup_in(std::string_view cgroup, std::string_v
 std::string cgroup_directory(std::string_view mountinfo, std::string_view path,
                              std::string_view type, std::string_view option) {
   while (!mountinfo.empty()) {
-    const std::string_view line = take(mountinfo, '\n');
+    const std::string_view line = take_piece(mountinfo, '\n');
     const size_t dash = line.find(" - ");  // optional fields precede the dash
     if (dash == line.npos) continue;
     std::string_view after = line.substr(dash + 3);
-    if (take(after, ' ') != type) continue;
-    take(after, ' ');  // the device
+    if (take_piece(after, ' ') != type) continue;
+    take_piece(after, ' ');  // the device
     if (!option.empty() && !lists(after, option)) continue;
 
     std::string_view before = line;
-    for (int i = 0; i < 3; ++i) take(before, ' ');  // mount, parent and device numbers
-    const std::string_view root = take(before, ' ');
-    const std::string_view mount_point = take(before, ' ');
+    for (int i = 0; i < 3; ++i) take_piece(before, ' ');  // mount, parent and device numbers
+    const std::string_view root = take_piece(before, ' ');
+    const std::string_view mount_point = take_piece(before, ' ');
     // In a container the root of the mount may be our own cgroup.
     if (root != "/" && path.starts_with(root)) path.remove_prefix(root.size());
     return std::string(mount_point) + (path == "/" ? "" : std::string(path));
@@ -96,7 +81,7 @@ std::optional<OomKill> parse_oom_kill(std::string_view record) {
     return std::nullopt;
   }
   text.remove_prefix(at + kKilled.size());
-  const auto pid = number_at_start(text);
+  const auto pid = leading_number<std::uint64_t>(text);
   if (!pid) return std::nullopt;
 
   text.remove_prefix(std::min(text.rfind(')'), text.size()));  // the name may contain anything
@@ -109,8 +94,8 @@ std::optional<OomKill> parse_oom_kill(std::string_view record) {
 
 std::optional<std::uint64_t> parse_oom_count(std::string_view file) {
   while (!file.empty()) {
-    std::string_view line = take(file, '\n');
-    if (take(line, ' ') == "oom_kill") return number_at_start(line);
+    std::string_view line = take_piece(file, '\n');
+    if (take_piece(line, ' ') == "oom_kill") return leading_number<std::uint64_t>(line);
   }
   return std::nullopt;
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -21,6 +22,7 @@
 
 #include "base/fd.h"
 #include "base/file_text.h"
+#include "base/number.h"
 #include "launcher/kernel/affinity.h"
 #include "launcher/kernel/control_groups.h"
 
@@ -209,6 +211,12 @@ std::string proc_text(pid_t pid, const std::string& name) {
   return file_text("/proc/" + std::to_string(pid) + "/" + name);
 }
 
+std::string executable_of(pid_t pid) {
+  char path[PATH_MAX];
+  const ssize_t size = readlink(("/proc/" + std::to_string(pid) + "/exe").c_str(), path, PATH_MAX);
+  return {path, static_cast<size_t>(std::max<ssize_t>(size, 0))};
+}
+
 std::vector<pid_t> numbers_in_folder(const std::string& path) {
   std::vector<pid_t> numbers;
   const Directory folder = open_directory(path.c_str());
@@ -246,9 +254,8 @@ ProcessSample parse_proc_status(std::string_view status) {
 }
 
 std::string parse_proc_syscall(std::string_view text) {
-  long number = -1;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || number < 0) return "";  // "running", "-1 0x7ffd ..."
+  const long number = leading_number<long>(text).value_or(-1);
+  if (number < 0) return "";  // "running", "-1 0x7ffd ..."
   const std::string_view name = name_of_call(number);
   return name.empty() ? "call " + std::to_string(number) : std::string(name);
 }

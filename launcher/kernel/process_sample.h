@@ -61,6 +61,9 @@ std::chrono::milliseconds time_still(const LastRun& run, double clock, double no
 /// ours to read.
 std::string proc_text(pid_t pid, const std::string& name);
 
+/// Returns the path of the executable of `pid`; empty: as for proc_text.
+std::string executable_of(pid_t pid);
+
 /// Returns the numbers among the names in a folder, such as the pids in /proc.
 std::vector<pid_t> numbers_in_folder(const std::string& path);
 

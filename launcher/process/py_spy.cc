@@ -2,13 +2,12 @@
 #include "launcher/process/py_spy.h"
 
 #include <algorithm>
-#include <array>
-#include <climits>
 #include <cstdlib>
 #include <string_view>
 #include <unistd.h>
 #include <utility>
 
+#include "launcher/kernel/process_sample.h"
 #include "launcher/process/command_output.h"
 
 namespace ddprun::launcher {
@@ -24,11 +23,7 @@ bool is_python(std::string_view program) {
 }
 
 bool runs_python(pid_t pid) {
-  std::array<char, PATH_MAX> path;
-  const std::string link = "/proc/" + std::to_string(pid) + "/exe";
-  const ssize_t size = readlink(link.c_str(), path.data(), path.size());
-  const std::string_view exe(path.data(), static_cast<size_t>(std::max<ssize_t>(size, 0)));
-  return is_python(exe);
+  return is_python(executable_of(pid));
 }
 
 std::string find_py_spy(const std::string& program) {

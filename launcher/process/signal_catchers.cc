@@ -2,7 +2,6 @@
 #include "launcher/process/signal_catchers.h"
 
 #include <algorithm>
-#include <climits>
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
@@ -22,12 +21,6 @@ bool has_bit(const std::string& status, std::string_view name, int signal) {
 
 bool is_child(const std::string& status, pid_t parent) {
   return proc_number(status, "PPid") == static_cast<std::uint64_t>(parent);
-}
-
-std::string executable_of(pid_t pid) {
-  char path[PATH_MAX];
-  const ssize_t size = readlink(("/proc/" + std::to_string(pid) + "/exe").c_str(), path, PATH_MAX);
-  return {path, static_cast<size_t>(std::max<ssize_t>(size, 0))};
 }
 
 /// The state of a process that does not handle the signal.

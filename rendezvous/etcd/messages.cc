@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/etcd/messages.h"
 
-#include <charconv>
 #include <climits>
 #include <cstdint>
 #include <utility>
@@ -9,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/bounded_json.h"
+#include "base/number.h"
 #include "base/text.h"
 #include "rendezvous/wire/fields.h"
 #include "rendezvous/wire/protocol.h"
@@ -60,10 +60,7 @@ std::string text_of(const json& object, const char* name) {
 
 /// The number in field `name`; 0 if it is left out.
 std::int64_t number_of(const json& object, const char* name) {
-  const std::string text = text_of(object, name);
-  std::int64_t number = 0;
-  std::from_chars(text.data(), text.data() + text.size(), number);
-  return number;
+  return leading_number<std::int64_t>(text_of(object, name)).value_or(0);
 }
 
 /// The object in field `name`; empty if it is left out.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/backends/cuda/device.h"
 
-#include <charconv>
 #include <cstdlib>
 #include <string_view>
 #include <utility>
 
+#include "base/number.h"
 #include "collectives/backends/cuda/driver.h"
 
 namespace ddp::internal {
@@ -17,10 +17,7 @@ int local_rank() {
        {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"}) {
     const char* const value = std::getenv(variable);
     if (value == nullptr) continue;
-    const std::string_view text = value;
-    int number = 0;
-    const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (problem == std::errc() && end == text.data() + text.size() && number >= 0) return number;
+    if (const auto number = ddprun::whole_number(value, 0)) return *number;
   }
   return 0;
 }

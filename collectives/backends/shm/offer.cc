@@ -8,8 +8,8 @@
 #include <system_error>
 #include <unistd.h>
 
+#include "base/fnv.h"
 #include "collectives/backends/process_end.h"
-#include "collectives/fnv.h"
 
 namespace ddp::internal {
 namespace {
@@ -27,7 +27,7 @@ std::string kernel_and_namespace() {
 std::uint64_t network_namespace() {
   const std::string text = kernel_and_namespace();
   if (text.empty()) return 0;
-  Fnv64 hash;
+  ddprun::Fnv64 hash;
   hash.add(text);
   return hash.value();
 }

@@ -9,7 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "collectives/fnv.h"
+#include "base/fnv.h"
 #include "collectives/little_endian.h"
 #include "ddp/checkpoint.h"
 #include "ddp/process_group.h"
@@ -33,7 +33,7 @@ std::string first_format(std::uint64_t version) {
     put_little_endian(checked, count);
   }
   checked += elements_of(version);
-  ddp::internal::Fnv64 sum;
+  ddprun::Fnv64 sum;
   sum.add(checked);
   std::string file = "ddp checkpoint 1";
   put_little_endian(file, sum.value());

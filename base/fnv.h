@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace ddp::internal {
+namespace ddprun {
 
 /// The hash FNV-1a (RFC 9923) with its offset basis and prime. Detects accidental changes, not
 /// deliberate ones.
@@ -23,4 +23,4 @@ class Fnv {
 using Fnv32 = Fnv<std::uint32_t, 2166136261U, 16777619U>;
 using Fnv64 = Fnv<std::uint64_t, 0xcbf29ce484222325U, 0x100000001b3U>;
 
-}  // namespace ddp::internal
+}  // namespace ddprun
