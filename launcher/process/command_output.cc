@@ -15,7 +15,7 @@ namespace ddprun::launcher {
 namespace {
 
 constexpr size_t kMostOutput = 64 * 1024;
-constexpr int kTimeToEnd = 300;  // milliseconds, after SIGKILL
+constexpr int kTimeAfterKill = 300;  // milliseconds
 
 std::string program_of(const std::vector<std::string>& words) {
   const auto is_program = [](const std::string& word) {
@@ -56,7 +56,7 @@ void read_until(Deadline deadline, const std::vector<Child>& children, size_t mo
 void end(const Child& child, bool has_begun, Deadline deadline) {
   syscall(SYS_pidfd_send_signal, child.pidfd.get(), SIGKILL, nullptr, 0);
   pollfd ended = {child.pidfd.get(), POLLIN, 0};
-  if (poll(&ended, 1, has_begun ? std::max(poll_time(deadline), kTimeToEnd) : -1) <= 0) return;
+  if (poll(&ended, 1, has_begun ? std::max(poll_time(deadline), kTimeAfterKill) : -1) <= 0) return;
   siginfo_t info = {};
   waitid(P_PIDFD, static_cast<id_t>(child.pidfd.get()), &info, WEXITED);
 }

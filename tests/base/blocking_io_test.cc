@@ -33,7 +33,7 @@ Deadline in_a_minute() {
   return steady_clock::now() + 60s;
 }
 
-Deadline soon() {
+Deadline in_a_moment() {
   return steady_clock::now() + 10ms;
 }
 
@@ -54,8 +54,8 @@ TEST_CASE("more bytes than a socket holds reach the reader", "[base]") {
 TEST_CASE("a peer that neither reads nor writes is given up at the deadline", "[base]") {
   Ends ends;
   std::array<char, 1> byte;
-  CHECK(receive_all(ends.here, byte, soon()) == ETIMEDOUT);
-  CHECK(send_all(ends.here, std::string(4 << 20, 'x'), soon()) == ETIMEDOUT);
+  CHECK(receive_all(ends.here, byte, in_a_moment()) == ETIMEDOUT);
+  CHECK(send_all(ends.here, std::string(4 << 20, 'x'), in_a_moment()) == ETIMEDOUT);
 }
 
 TEST_CASE("a peer that closed the connection causes an error, and no signal", "[base]") {
