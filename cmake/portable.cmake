@@ -1,5 +1,5 @@
 # The toolchain of `scripts/package tarball` and `wheel`: one binary for every Linux with glibc 2.28 or later, on
-# DDPRUN_ARCH, which is x86_64 or aarch64. The compiler is Zig's Clang (scripts/package-env), which brings the C
+# DDPRUN_ARCH, which is x86_64 or aarch64. The compiler is Zig's Clang (scripts/release/package-env), which brings the C
 # library's headers and symbols of that version, and libc++. Everything else is headers, which are Debian's.
 set(CMAKE_TRY_COMPILE_PLATFORM_VARIABLES DDPRUN_ARCH)
 execute_process(COMMAND uname -m OUTPUT_VARIABLE machine OUTPUT_STRIP_TRAILING_WHITESPACE)
@@ -10,7 +10,7 @@ if(NOT DDPRUN_ARCH STREQUAL machine)
   set(CMAKE_CROSSCOMPILING_EMULATOR qemu-${DDPRUN_ARCH}-static -L /usr/${DDPRUN_ARCH}-linux-gnu)
 endif()
 
-execute_process(COMMAND ${CMAKE_CURRENT_LIST_DIR}/../scripts/package-env --where
+execute_process(COMMAND ${CMAKE_CURRENT_LIST_DIR}/../scripts/release/package-env --where
                 OUTPUT_VARIABLE tools OUTPUT_STRIP_TRAILING_WHITESPACE)
 set(CMAKE_CXX_COMPILER ${tools}/${DDPRUN_ARCH}-clang++)
 set(CMAKE_AR ${tools}/zig-ar CACHE FILEPATH "")

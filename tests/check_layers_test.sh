@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# check-layers.py accepts a tree that keeps to the rules and names each line that breaks one.
+# scripts/check/layers.py accepts a tree that keeps to the rules and names each line that breaks one.
 set -euo pipefail
-check=$(dirname "${BASH_SOURCE[0]}")/../scripts/check-layers.py
+check=$(dirname "${BASH_SOURCE[0]}")/../scripts/check/layers.py
 tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
 

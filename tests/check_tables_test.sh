@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# check-tables accepts tables between `clang-format off` and `on`, and names the rows of others.
+# scripts/check/tables accepts tables between `clang-format off` and `on`, and names the rows of others.
 set -euo pipefail
-check=$(dirname "${BASH_SOURCE[0]}")/../scripts/check-tables
+check=$(dirname "${BASH_SOURCE[0]}")/../scripts/check/tables
 tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
 

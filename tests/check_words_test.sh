@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# check-words accepts plain sentences, and names others in comments of C++ and scripts and in titles of tests.
+# scripts/check/words accepts plain sentences, and names others in comments of C++ and scripts and in titles of tests.
 set -euo pipefail
-check=$(dirname "${BASH_SOURCE[0]}")/../scripts/check-words
+check=$(dirname "${BASH_SOURCE[0]}")/../scripts/check/words
 tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
 

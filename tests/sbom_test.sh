@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# scripts/sbom BUILD_DIR prints a whole SPDX 2.3 document that names what ddprun is linked from.
+# scripts/release/sbom BUILD_DIR prints a whole SPDX 2.3 document that names what ddprun is linked from.
 #   sbom_test.sh BUILD_DIR
 set -euo pipefail
 for tool in dpkg-query readelf ninja; do
@@ -8,7 +8,7 @@ for tool in dpkg-query readelf ninja; do
 done
 [ -e "$1/build.ninja" ] || { echo "skipped: not a build with Ninja" && exit 77; }
 
-SOURCE_DATE_EPOCH=0 "$(dirname "${BASH_SOURCE[0]}")/../scripts/sbom" "$1" | python3 -c '
+SOURCE_DATE_EPOCH=0 "$(dirname "${BASH_SOURCE[0]}")/../scripts/release/sbom" "$1" | python3 -c '
 import json, re, sys
 
 document = json.load(sys.stdin)

@@ -7,7 +7,7 @@
 # Lays it out as `pip install --target` does.
 site=$work/site
 mkdir -p "$site/bin" "$site/ddprun-0.1.0.dist-info"
-cp -r "$interop/../../scripts/package.d/wheel/ddprun" "$site/"
+cp -r "$interop/../../scripts/release/wheel/ddprun" "$site/"
 ln -s "$real_ddprun" "$site/bin/ddprun"
 printf 'Metadata-Version: 2.1\nName: ddprun\nVersion: 0.1.0\n' >"$site/ddprun-0.1.0.dist-info/METADATA"
 export PYTHONPATH=$site

@@ -34,7 +34,7 @@ in_root apt-get -qq -o Dpkg::Use-Pty=0 purge --auto-remove ddprun "$library" >"$
   fail "apt does not remove the packages: $(cat "$work/apt")"
 files_of_root | diff "$work/before" - || fail 'removing the packages left something'
 
-file=$source/scripts/package.d/docker/Dockerfile
+file=$source/scripts/release/docker/Dockerfile
 grep -qx 'ENTRYPOINT \["ddprun"\]' "$file" && grep -qx 'COPY ddprun_\*.deb /tmp/' "$file" || fail 'the Dockerfile is another one'
 cp "$packages"/ddprun_*.deb "$root/tmp/"
 in_root sh -c "$(sed -n '/^RUN /,/[^\\]$/p' "$file" | sed 's/^RUN //; s/\\$//' | tr '\n' ' ')" >"$work/run" 2>&1 ||

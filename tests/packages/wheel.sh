@@ -8,7 +8,7 @@
 wheel=$(package wheel)
 DDPRUN_PACKAGES=$work/again package wheel >"$work/second.txt"
 cmp "$wheel" "$(cat "$work/second.txt")" || fail 'two wheels of one build differ'
-"$("$source/scripts/package-env" --where)/auditwheel" show "$wheel" | tr '\n' ' ' >"$work/audit"
+"$("$source/scripts/release/package-env" --where)/auditwheel" show "$wheel" | tr '\n' ' ' >"$work/audit"
 oldest=$(sed -n 's/.*consistent with the following platform tag: *"manylinux_2_\([0-9]*\)_.*/\1/p' "$work/audit")
 [ "${oldest:-99}" -le 28 ] || fail "the tag is not true: $(cat "$work/audit")"
 

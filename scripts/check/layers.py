@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Holds #include lines to the architecture: scripts/check-layers.py [ROOT]. Exit 1: a line breaks it.
+"""Holds #include lines to the architecture: scripts/check/layers.py [ROOT]. Exit 1: a line breaks it.
 
 1. A room, which is a folder of sources, includes itself and the rooms below it. So rooms have no circles.
 2. A unit, which is a .h and its .cc, is in no circle of includes.
@@ -91,7 +91,7 @@ for above, apart in APART.items():
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)', re.MULTILINE)
 COMMENT = re.compile(r"^\s*//.*?$", re.MULTILINE)
-root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent)
+root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).resolve().parents[2])
 tops = {room.split("/")[0] for room in BELOW}
 texts = {
     path.relative_to(root).as_posix(): path.read_text()
