@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "agent/ask/whole_stacks.h"
+#include "agent/ask/whole_job.h"
 #include "base/log.h"
 
 namespace ddprun::agent {
@@ -29,7 +29,7 @@ void StackAnswers::show() {
 void StackAnswers::show_all() {
   ask_all(false, [this](ask::NodeAnswers answers) {
     if (answers.nodes.empty()) return show();
-    threads_.run([answers = std::move(answers)] { return stacks_text(whole_stacks(answers)); },
+    threads_.run([answers = std::move(answers)] { return stacks_text(ask::whole_stacks(answers)); },
                  [](const std::string& text) { log::warning(text); });
   });
 }
@@ -45,7 +45,7 @@ void StackAnswers::answer(const ask::Question& question, const ask::Respond& res
   if (ask::query_value(question.query, "node") == "1") return answer_node(native, respond);
   ask_all(native, [this, native, respond](ask::NodeAnswers answers) {
     if (answers.nodes.empty()) return answer_node(native, respond);
-    threads_.run([answers = std::move(answers)] { return answer_of(whole_stacks(answers)); },
+    threads_.run([answers = std::move(answers)] { return answer_of(ask::whole_stacks(answers)); },
                  respond);
   });
 }

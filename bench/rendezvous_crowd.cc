@@ -21,7 +21,7 @@
 
 #include "agent/ask/node_questions.h"
 #include "agent/ask/status_text.h"
-#include "agent/ask/whole_status.h"
+#include "agent/ask/whole_job.h"
 #include "base/secret.h"
 #include "bench/rendezvous_parts.h"
 #include "bench/stamp.h"

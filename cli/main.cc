@@ -2,10 +2,12 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <fcntl.h>
 #include <span>
 #include <string>
+#include <sys/prctl.h>
 #include <unistd.h>
 #include <utility>
 #include <vector>
@@ -31,7 +33,6 @@
 #include "cli/options.h"
 #include "cli/requeue.h"
 #include "launcher/guardian/guardian.h"
-#include "launcher/process/process_title.h"
 #include "launcher/process/signals.h"
 #include "remote/follow.h"
 #include "remote/launch.h"
@@ -138,11 +139,27 @@ using Words = std::vector<std::string>;
 #endif
 }
 
+/// Changes what ps, pgrep and pkill see of this process: its name, which the kernel cuts to 15
+/// bytes, and its command line. That is the memory of `argv`, so `command_line` is cut to fit; the
+/// caller has copied the arguments that it still needs.
+void set_process_title(int argc, char** argv, const std::string& name,
+                       const std::string& command_line) {
+  prctl(PR_SET_NAME, name.c_str());
+  if (argc < 1) return;
+  // The kernel has put the words one after the other.
+  char* const begin = argv[0];
+  const char* const end = argv[argc - 1] + std::strlen(argv[argc - 1]);
+  const auto size = static_cast<size_t>(end - begin);
+  const size_t used = std::min(size, command_line.size());
+  std::copy_n(command_line.begin(), used, begin);
+  std::fill(begin + used, begin + size, '\0');
+}
+
 /// The agent's process.
 int run_agent(int argc, char** argv, const Words& words, bool remote, cli::TakenVariables taken) {
   // `pkill ddprun`, or pkill -f with the program's name, must not kill both the guardian and the
   // agent: one of the two has to clean up.
-  launcher::set_process_title(argc, argv, "ddp-agent", "ddp-agent of " + std::to_string(getppid()));
+  set_process_title(argc, argv, "ddp-agent", "ddp-agent of " + std::to_string(getppid()));
   std::vector<const char*> pointers;
   for (const std::string& word : words) pointers.push_back(word.c_str());
   return run_or_report(pointers, remote, std::move(taken));

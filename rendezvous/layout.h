@@ -67,4 +67,11 @@ struct TimedOut {
 /// Why a job is over.
 using Ending = std::variant<Succeeded, Failed, TimedOut>;
 
+/// The state that the masters of a job leave to their successors.
+struct JobState {
+  int round = -1;                ///< the latest that was announced; -1: none
+  int restarts = 0;              ///< spent so far
+  std::optional<Ending> ending;  ///< the job is over
+};
+
 }  // namespace ddprun::rendezvous

@@ -11,7 +11,7 @@
 #include <variant>
 
 #include "agent/ask/socket_folder.h"
-#include "agent/ask/whole_status.h"
+#include "agent/ask/whole_job.h"
 #include "agent/worker/flight_recorder.h"
 #include "base/log.h"
 #include "base/number.h"

@@ -11,7 +11,7 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/steady_timer.hpp>
 
-#include "agent/ask/whole_status.h"
+#include "agent/ask/whole_job.h"
 #include "rendezvous/wire/inquiry.h"
 
 namespace ddprun::agent {

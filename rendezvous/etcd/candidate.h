@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "rendezvous/etcd/election.h"
 #include "rendezvous/etcd/gateway.h"
-#include "rendezvous/job_state.h"
+#include "rendezvous/layout.h"
 #include "rendezvous/net/boot_timer.h"
 #include "rendezvous/net/endpoint.h"
 

@@ -13,7 +13,6 @@
 
 #include "base/error.h"
 #include "rendezvous/etcd/messages.h"
-#include "rendezvous/etcd/refusal.h"
 #include "rendezvous/etcd/servers.h"
 #include "rendezvous/etcd/tls.h"
 #include "rendezvous/net/dialer.h"

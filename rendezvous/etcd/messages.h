@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "rendezvous/etcd/requests.h"
-#include "rendezvous/job_state.h"
+#include "rendezvous/layout.h"
 #include "rendezvous/net/endpoint.h"
 
 // The requests as etcd's JSON gateway takes them (/v3, etcd 3.4 and later): keys and values in
@@ -34,6 +34,20 @@ Result<std::string> decode_login(std::string_view body);
 /// The error in an answer other than 200; empty: unknown.
 std::string decode_error(std::string_view body);
 
+/// The meaning of an answer other than 200.
+struct Refusal {
+  enum class Kind {
+    server,   ///< this server cannot answer, or is no etcd: another one may
+    token,    ///< etcd does not know the token any more: a new one may help
+    lasting,  ///< it refuses ddprun until somebody changes that
+    request,  ///< it has refused this request
+  };
+  Kind kind;
+  std::string sentence;  ///< follows the name of the server
+};
+
+/// Judges such an answer. `user`: the name that ddprun gave; empty: none.
+Refusal judge_refusal(unsigned status, std::string_view body, const std::string& user);
 /// The value of the master's key: the master's address.
 std::string encode_master(const Endpoint& master);
 /// Errors: protocol.

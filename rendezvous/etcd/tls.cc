@@ -7,7 +7,7 @@
 #include <unistd.h>
 #include <utility>
 
-#include "rendezvous/secret/tls_line.h"
+#include "rendezvous/secret/openssl.h"
 
 namespace ddprun::rendezvous::etcd {
 namespace {

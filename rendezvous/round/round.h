@@ -14,7 +14,6 @@
 
 #include "base/boot_clock.h"
 #include "rendezvous/blame/suspect.h"
-#include "rendezvous/job_state.h"
 #include "rendezvous/layout.h"
 #include "rendezvous/node.h"
 #include "rendezvous/prior_round.h"

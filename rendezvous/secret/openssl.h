@@ -5,6 +5,8 @@
 #include <openssl/err.h>
 #include <openssl/hmac.h>
 #include <openssl/ssl.h>
+#include <string>
+#include <string_view>
 
 #include "base/error.h"
 
@@ -41,6 +43,44 @@ struct OpenSsl {
   /// Loads the library at the first call, for good. Errors: usage (it is not installed, or too old:
   /// says what to install).
   static Result<const OpenSsl*> load();
+};
+
+/// The settings that TLS lines share. Throws std::bad_alloc.
+struct TlsSettings {
+  explicit TlsSettings(const OpenSsl& functions);
+  ~TlsSettings();
+  TlsSettings(const TlsSettings&) = delete;
+
+  const OpenSsl& ssl;
+  SSL_CTX* const context;
+};
+
+/// One end of a line of TLS: OpenSSL between bytes and records, both in memory. Throws
+/// std::bad_alloc.
+struct TlsLine {
+  /// `state` is what OpenSSL's callbacks get as the line's ex_data.
+  TlsLine(const TlsSettings& settings, void* state);
+  ~TlsLine();
+  TlsLine(const TlsLine&) = delete;
+
+  /// Gives records of the other end to the next call, with an empty queue of errors.
+  void feed(std::string_view records) const;
+
+  /// Appends all decrypted bytes to `text`. Returns why no more come, a number of SSL_get_error.
+  int read(std::string& text) const;
+
+  /// Encrypts `bytes` into memory: all of them.
+  void write(std::string_view bytes) const;
+
+  /// Returns the records to send to the other end; empty: none.
+  std::string take_output() const;
+
+  const OpenSsl& ssl;
+  SSL* const line;
+
+ private:
+  BIO* const in_;
+  BIO* const out_;
 };
 
 }  // namespace ddprun::rendezvous

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <utility>
 
-#include "rendezvous/secret/tls_line.h"
+#include "rendezvous/secret/openssl.h"
 
 namespace ddprun::rendezvous {
 namespace {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "agent/ask/status.h"
+#include "agent/diagnosis/stacks.h"
 #include "rendezvous/wire/inquiry.h"
 
 namespace ddprun::agent::ask {
@@ -25,5 +26,9 @@ struct NodeAnswers {
 /// The status of the whole job: `own`, of the asked node, with all nodes. The master says where a
 /// node is and which ranks it has; the node says the rest. Pure.
 JobStatus whole_status(JobStatus own, const NodeAnswers& answers);
+
+/// The stacks of the whole job. The master says which ranks a node has. If a node has not answered,
+/// a note says why. Pure.
+Stacks whole_stacks(const NodeAnswers& answers);
 
 }  // namespace ddprun::agent::ask

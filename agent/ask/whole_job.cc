@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/ask/whole_status.h"
+#include "agent/ask/whole_job.h"
 
 #include <algorithm>
 #include <utility>
@@ -43,6 +43,16 @@ void take_answer(NodeStatus& node, const std::string& answer) {
   });
 }
 
+Stacks stacks_in(const NodeAnswer& node) {
+  std::string problem = node.problem;
+  if (!node.answer.empty()) {
+    Result<Stacks> stacks = parse_stacks(node.answer, node.node.first_rank, node.node.local_size);
+    if (stacks) return std::move(*stacks);
+    problem = stacks.error().message;
+  }
+  return stacks_of_node(node.node.host, {}, {node.node.host + ": " + problem});
+}
+
 }  // namespace
 
 JobStatus whole_status(JobStatus own, const NodeAnswers& answers) {
@@ -56,6 +66,12 @@ JobStatus whole_status(JobStatus own, const NodeAnswers& answers) {
   }
   std::ranges::stable_sort(own.nodes, {}, &NodeStatus::first_rank);
   return own;
+}
+
+Stacks whole_stacks(const NodeAnswers& answers) {
+  Stacks whole;
+  for (const NodeAnswer& node : answers.nodes) merge_stacks(whole, stacks_in(node));
+  return whole;
 }
 
 }  // namespace ddprun::agent::ask
