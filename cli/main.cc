@@ -34,8 +34,8 @@
 #include "cli/requeue.h"
 #include "launcher/guardian/guardian.h"
 #include "launcher/process/signals.h"
-#include "remote/follow.h"
 #include "remote/launch.h"
+#include "remote/remote_agent.h"
 
 namespace {
 

@@ -10,7 +10,7 @@
 
 #include "base/text.h"
 #include "fuzz/target.h"
-#include "remote/order.h"
+#include "remote/launch_order.h"
 
 namespace {
 

@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/requeue_spec.h"
 #include "base/secret.h"
-#include "remote/order.h"
+#include "remote/launch_order.h"
 #include "remote/starters.h"
 
 namespace ddprun::remote {

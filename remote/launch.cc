@@ -27,7 +27,7 @@
 #include "launcher/process/signals.h"
 #include "launcher/process/spawn.h"
 #include "remote/connection.h"
-#include "remote/follow.h"
+#include "remote/remote_agent.h"
 #include "remote/roster.h"
 
 namespace ddprun::remote {

@@ -3,7 +3,7 @@
 
 #include "base/pieces.h"
 #include "base/text.h"
-#include "remote/order.h"
+#include "remote/launch_order.h"
 
 namespace ddprun::remote {
 namespace {

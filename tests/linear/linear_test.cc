@@ -22,7 +22,7 @@
 #include "launcher/output/line_queue.h"
 #include "launcher/process/recorded_calls.h"
 #include "remote/hosts.h"
-#include "remote/order.h"
+#include "remote/launch_order.h"
 #include "rendezvous/etcd/messages.h"
 #include "rendezvous/wire/control_frames.h"
 #include "rendezvous/wire/protocol.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "remote/order.h"
+#include "remote/launch_order.h"
 
 #include <algorithm>
 #include <optional>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "remote/follow.h"
+#include "remote/remote_agent.h"
 
 #include <array>
 #include <cerrno>
@@ -14,7 +14,7 @@
 #include "base/blocking_io.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "remote/order.h"
+#include "remote/launch_order.h"
 
 namespace ddprun::remote {
 namespace {
