@@ -21,8 +21,8 @@
 #include "bench/harness.h"
 #include "bench/store_load.h"
 #include "rendezvous/secret/secure_channel.h"
+#include "rendezvous/session/local_store_proxy.h"
 #include "rendezvous/session/server.h"
-#include "rendezvous/session/store_entrance.h"
 
 namespace ddprun::bench {
 namespace {
@@ -82,12 +82,12 @@ PortProcess start_master(bool tunnel) {
 PortProcess start_agent(std::uint16_t master) {
   return PortProcess([master](const auto& ready) {
     boost::asio::io_context io(1);
-    rendezvous::StoreEntrance entrance(
+    rendezvous::LocalStoreProxy proxy(
         io.get_executor(),
         {[] { return job_security(); }, std::nullopt,
          [master] { return rendezvous::Endpoint{"127.0.0.1", master}; }, [] { return nullptr; }});
-    if (!entrance.open()) return;
-    ready(entrance.address().port);
+    if (!proxy.open()) return;
+    ready(proxy.address().port);
     io.run();
   });
 }

@@ -98,7 +98,7 @@ void MasterConnection::search(MasterSearch::Found found) {
 Result<> MasterConnection::open(const rendezvous::Resolver::Addresses& addresses,
                                 std::function<void()> became_master,
                                 std::function<void()> stepped_down) {
-  if (const Result<> opened = open_entrance(); !opened) return opened;
+  if (const Result<> opened = open_store_proxy(); !opened) return opened;
   if (job_.etcd) {
     elected_ = std::make_unique<ElectedMaster>(executor_, job_, std::move(stepped_down));
     make_client();
@@ -196,15 +196,15 @@ bool MasterConnection::has_answer() const {
   return is_welcome_ && !client_->is_unreachable();
 }
 
-Result<> MasterConnection::open_entrance() {
+Result<> MasterConnection::open_store_proxy() {
   if (!uses_tunnel(job_)) return {};
-  rendezvous::StoreEntrance::Options options;
+  rendezvous::LocalStoreProxy::Options options;
   options.security = [this] { return client_->security(); };
   if (!job_.local_addr.empty()) options.local = asio::ip::make_address(job_.local_addr);
   options.master = [this] { return master_endpoint(job_); };
   options.hosted = [this] { return hosted(); };
-  entrance_ = std::make_unique<rendezvous::StoreEntrance>(executor_, std::move(options));
-  return entrance_->open();
+  store_proxy_ = std::make_unique<rendezvous::LocalStoreProxy>(executor_, std::move(options));
+  return store_proxy_->open();
 }
 
 void MasterConnection::make_client() {
@@ -286,7 +286,7 @@ Result<rendezvous::JoinRequest> MasterConnection::join_request() const {
 
 /// Has the host's name as the user gave it, valid for all workers, unless a worker hosts the store.
 rendezvous::Endpoint MasterConnection::store_of(const rendezvous::Layout& layout) const {
-  if (entrance_) return entrance_->address();
+  if (store_proxy_) return store_proxy_->address();
   rendezvous::Endpoint store = master_endpoint(job_);
   if (server_ && store.port == 0) store.port = server_->address().port();
   if (layout.store_port != 0) store.port = static_cast<std::uint16_t>(layout.store_port);

@@ -21,8 +21,8 @@
 #include "rendezvous/net/resolver.h"
 #include "rendezvous/node.h"
 #include "rendezvous/session/client.h"
+#include "rendezvous/session/local_store_proxy.h"
 #include "rendezvous/session/server.h"
-#include "rendezvous/session/store_entrance.h"
 
 namespace ddprun::agent {
 
@@ -92,7 +92,7 @@ class MasterConnection {
   /// Call it before the workers of a round start.
   void begin_round() {
     taken_.clear();  // a member waits for its master to come back
-    if (entrance_) entrance_->begin_round();
+    if (store_proxy_) store_proxy_->begin_round();
   }
 
   /// The endpoint at which the workers of a round find their store.
@@ -109,7 +109,7 @@ class MasterConnection {
       const rendezvous::Resolver::Addresses& where) const;
   void await_port();
   bool has_answer() const;
-  Result<> open_entrance();
+  Result<> open_store_proxy();
   void make_client();
   void find_place(const rendezvous::Client::Located& located);
   void on(const rendezvous::NodeEvent& event);
@@ -134,7 +134,8 @@ class MasterConnection {
   boost::asio::steady_timer port_pause_;
   std::unique_ptr<rendezvous::Server> server_;
   std::unique_ptr<ElectedMaster> elected_;
-  std::unique_ptr<rendezvous::StoreEntrance> entrance_;  // nullptr: workers connect to the master
+  std::unique_ptr<rendezvous::LocalStoreProxy>
+      store_proxy_;  // nullptr: workers connect to the master
   std::unique_ptr<rendezvous::Client> client_;
 };
 

@@ -55,18 +55,18 @@ Server::Server(asio::any_io_executor executor, Options options)
       timer_(executor_, [this] { perform(sessions_.tick(BootClock::now())); }),
       log_(executor_),
       store_log_(executor_),
-      door_(executor_, guests_of(options), eviction_timeout(options.lease),
-            {.admit =
-                 [this](tcp::socket socket, std::string_view received, store::Guest guest) {
-                   store_.adopt(std::move(socket), received, std::move(guest));
-                 },
-             .ask = [this](ConnectionId line,
-                           const auto& connections) { ask_owners(line, connections); }}),
+      admissions_(executor_, guests_of(options), eviction_timeout(options.lease),
+                  {.admit =
+                       [this](tcp::socket socket, std::string_view received, store::Guest guest) {
+                         store_.adopt(std::move(socket), received, std::move(guest));
+                       },
+                   .ask = [this](ConnectionId line,
+                                 const auto& connections) { ask_owners(line, connections); }}),
       tunnels_(executor_, store_),
       listener_(executor_, std::move(options.security), listener_hooks()) {}
 
 Listener::Hooks Server::listener_hooks() {
-  return {.turns_away = [this](tcp::socket& socket) { return door_.turns_away(socket); },
+  return {.turns_away = [this](tcp::socket& socket) { return admissions_.turns_away(socket); },
           .agent =
               [this](tcp::socket socket, std::string_view received, int version, store::Guest guest,
                      std::unique_ptr<SecureChannel> secure) {
@@ -90,7 +90,7 @@ Listener::Hooks Server::listener_hooks() {
 }
 
 void Server::take_client(tcp::socket socket, std::string_view received, store::Guest guest) {
-  if (!tunnels_only_) return door_.arrived(std::move(socket), received, std::move(guest));
+  if (!tunnels_only_) return admissions_.arrived(std::move(socket), received, std::move(guest));
   store_log_.warning("store: refused " + peer_of(socket) +
                      ": workers of this job come through their node's agent (--store tunnel)");
 }
@@ -223,17 +223,17 @@ void Server::perform(const server_action::Identified& identified) {
   connection.guest.is_member();
   connection.channel->allow_long_frames();
   if (!connection.address.empty()) {
-    door_.line_opened(identified.connection, connection.address, identified.addresses);
+    admissions_.line_opened(identified.connection, connection.address, identified.addresses);
   }
 }
 
 void Server::perform(const server_action::Close& close) {
   connections_.erase(close.connection);
-  door_.line_closed(close.connection);
+  admissions_.line_closed(close.connection);
 }
 
 void Server::perform(const server_action::EmptyStore&) {
-  door_.clear();
+  admissions_.clear();
   tunnels_.clear();  // bytes on their way through them are of the round before
   store_.reset();
 }

@@ -15,7 +15,7 @@
 #include "base/boot_clock.h"
 #include "base/error.h"
 #include "base/limited_log.h"
-#include "rendezvous/access/store_door.h"
+#include "rendezvous/access/store_admission_queue.h"
 #include "rendezvous/access/tunnel_end.h"
 #include "rendezvous/net/boot_timer.h"
 #include "rendezvous/net/endpoint.h"
@@ -131,7 +131,9 @@ class Server {
   void perform(const server_action::Send& send);
   void perform(const server_action::Identified& identified);
   void perform(const server_action::Close& close);
-  void perform(const server_action::Owned& owned) { door_.answered(owned.connection, owned.ours); }
+  void perform(const server_action::Owned& owned) {
+    admissions_.answered(owned.connection, owned.ours);
+  }
   void perform(const server_action::EmptyStore&);
   void perform(const server_action::NotifyWorkers& notify) {
     store_.notify_failure(notify.sentence);
@@ -161,7 +163,7 @@ class Server {
   BootTimer timer_;
   log::LimitedLog log_;
   log::LimitedLog store_log_;
-  StoreDoor door_;
+  StoreAdmissionQueue admissions_;
   TunnelEnds tunnels_;
   Listener listener_;
   std::shared_ptr<char> alive_ = std::make_shared<char>();

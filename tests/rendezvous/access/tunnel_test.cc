@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 #include "rendezvous/access/tunnel_flow.h"
-#include "rendezvous/session/store_entrance.h"
+#include "rendezvous/session/local_store_proxy.h"
 #include "tests/catch.h"
 #include "tests/contains.h"
 #include "tests/must.h"
@@ -30,16 +30,16 @@ struct TunnelWorld : World {
   }
 
   void open(const Endpoint& master, Server* hosted = nullptr) {
-    entrance = std::make_unique<StoreEntrance>(
-        io.get_executor(), StoreEntrance::Options{[this] { return security; }, std::nullopt,
-                                                  [this] {
-                                                    ++dials;
-                                                    return master_;
-                                                  },
-                                                  [this, hosted] {
-                                                    ++admitted;
-                                                    return hosted;
-                                                  }});
+    entrance = std::make_unique<LocalStoreProxy>(
+        io.get_executor(), LocalStoreProxy::Options{[this] { return security; }, std::nullopt,
+                                                    [this] {
+                                                      ++dials;
+                                                      return master_;
+                                                    },
+                                                    [this, hosted] {
+                                                      ++admitted;
+                                                      return hosted;
+                                                    }});
     master_ = master;
     must(entrance->open());
   }
@@ -72,7 +72,7 @@ struct TunnelWorld : World {
     return received;
   }
 
-  std::unique_ptr<StoreEntrance> entrance;
+  std::unique_ptr<LocalStoreProxy> entrance;
   Endpoint master_;
   int dials = 0;     // attempts to reach it
   int admitted = 0;  // workers

@@ -14,7 +14,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "base/error.h"
-#include "rendezvous/access/store_door.h"
+#include "rendezvous/access/store_admission_queue.h"
 #include "rendezvous/access/tunnel_line.h"
 #include "rendezvous/net/dialer.h"
 #include "rendezvous/net/endpoint.h"
@@ -34,7 +34,7 @@ class Server;
 ///
 /// When the tunnel breaks, its connections are closed, as if the store were lost. Connections that
 /// come while there is no tunnel wait for the next one.
-class StoreEntrance {
+class LocalStoreProxy {
  public:
   struct Options {
     std::function<std::shared_ptr<const Security>()> security;  ///< the job's present key
@@ -43,7 +43,7 @@ class StoreEntrance {
     std::function<Server*()> hosted;  ///< the server in this process; nullptr: it is elsewhere
   };
 
-  StoreEntrance(boost::asio::any_io_executor executor, Options options);
+  LocalStoreProxy(boost::asio::any_io_executor executor, Options options);
 
   /// Errors: as Listener::listen.
   Result<> open();
@@ -75,7 +75,7 @@ class StoreEntrance {
 
   boost::asio::any_io_executor executor_;
   Options options_;
-  StoreDoor door_;
+  StoreAdmissionQueue admissions_;
   Listener listener_;
   Dialer dialer_;
   boost::asio::steady_timer pause_;

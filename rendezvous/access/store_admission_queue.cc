@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "rendezvous/access/store_door.h"
+#include "rendezvous/access/store_admission_queue.h"
 
 #include <utility>
 
@@ -29,22 +29,22 @@ std::string refused_text(const SocketEnds& ends) {
 
 /// The look-up shows the current owner of the other end. If the connection was closed since, its
 /// port may have passed from another user to this job's.
-bool may_have_changed_hands(StoreDoor::Socket& socket) {
+bool may_have_changed_hands(StoreAdmissionQueue::Socket& socket) {
   return has_hung_up(socket);
 }
 
 }  // namespace
 
-StoreDoor::StoreDoor(asio::any_io_executor executor, StoreGuests guests,
-                     BootClock::duration return_limit, Hooks hooks)
+StoreAdmissionQueue::StoreAdmissionQueue(asio::any_io_executor executor, StoreGuests guests,
+                                         BootClock::duration return_limit, Hooks hooks)
     : guests_(guests),
       hooks_(std::move(hooks)),
-      gate_(return_limit),
+      admission_(return_limit),
       owners_(executor),
-      timer_(executor, [this] { perform(gate_.tick(BootClock::now())); }),
+      timer_(executor, [this] { perform(admission_.tick(BootClock::now())); }),
       log_(executor) {}
 
-bool StoreDoor::turns_away(Socket& socket) {
+bool StoreAdmissionQueue::turns_away(Socket& socket) {
   if (guests_ != StoreGuests::own_user) return false;
   const SocketEnds ends = ends_of(socket);
   const auto owner = owners_.at_once(ends);
@@ -57,81 +57,81 @@ bool StoreDoor::turns_away(Socket& socket) {
   return owner->kind == SocketOwner::Kind::ours && may_have_changed_hands(socket);
 }
 
-void StoreDoor::arrived(Socket socket, std::string_view received, store::Guest guest) {
+void StoreAdmissionQueue::arrived(Socket socket, std::string_view received, store::Guest guest) {
   const bool judged = guests_ == StoreGuests::own_user && owners_.tells_at_once() && !is_undecided_;
   if (guests_ == StoreGuests::everyone || judged) {  // turns_away() has judged it
     return hooks_.admit(std::move(socket), received, std::move(guest));
   }
-  const StoreGate::Number number = ++last_;
+  const StoreAdmission::Number number = ++last_;
   const SocketEnds ends = ends_of(socket);
   Visitor& visitor = visitors_
                          .try_emplace(number, Visitor{std::move(socket), ends, std::move(guest),
                                                       std::string(received)})
                          .first->second;
   visitor.guest.on_eviction([this, number] {
-    gate_.left(number);
+    admission_.left(number);
     visitors_.erase(number);
   });
   owners_.look_up({ends}, [this, number](const auto& owners) { judge(number, owners.front()); });
 }
 
-void StoreDoor::judge(StoreGate::Number number, const SocketOwner& owner) {
+void StoreAdmissionQueue::judge(StoreAdmission::Number number, const SocketOwner& owner) {
   const auto visitor = visitors_.find(number);
   if (visitor == visitors_.end()) return;
   const SocketEnds& ends = visitor->second.ends;
   switch (entry(guests_, is_from_here(guests_, ends, owner.kind), owner.kind)) {
     case Entry::admit:
-      return perform(StoreGate::Admit{number});
+      return perform(StoreAdmission::Admit{number});
     case Entry::refuse:
       log_refusal(ends, owner);
       visitors_.erase(visitor);
       return;
     case Entry::ask:
-      perform(gate_.arrived(number, ends));
+      perform(admission_.arrived(number, ends));
   }
 }
 
-void StoreDoor::line_opened(ConnectionId line, std::string address,
-                            const std::vector<std::string>& told) {
+void StoreAdmissionQueue::line_opened(ConnectionId line, std::string address,
+                                      const std::vector<std::string>& told) {
   if (guests_ != StoreGuests::nodes_only) return;
-  perform(gate_.line_opened(line, std::move(address), told));
+  perform(admission_.line_opened(line, std::move(address), told));
 }
 
-void StoreDoor::line_closed(ConnectionId line) {
-  perform(gate_.line_closed(line, BootClock::now()));
+void StoreAdmissionQueue::line_closed(ConnectionId line) {
+  perform(admission_.line_closed(line, BootClock::now()));
 }
 
-void StoreDoor::answered(ConnectionId line, const std::vector<bool>& ours) {
-  perform(gate_.answered(line, ours));
+void StoreAdmissionQueue::answered(ConnectionId line, const std::vector<bool>& ours) {
+  perform(admission_.answered(line, ours));
 }
 
-void StoreDoor::clear() {
-  gate_.clear();
+void StoreAdmissionQueue::clear() {
+  admission_.clear();
   visitors_.clear();
 }
 
-void StoreDoor::perform(const StoreGate::Actions& actions) {
-  for (const StoreGate::Action& action : actions) {
+void StoreAdmissionQueue::perform(const StoreAdmission::Actions& actions) {
+  for (const StoreAdmission::Action& action : actions) {
     std::visit([this](const auto& a) { perform(a); }, action);
   }
-  timer_.set(gate_.deadline());
+  timer_.set(admission_.deadline());
 }
 
-void StoreDoor::perform(const StoreGate::Admit& admit) {
+void StoreAdmissionQueue::perform(const StoreAdmission::Admit& admit) {
   auto visitor = visitors_.extract(admit.connection);
   auto& [socket, ends, guest, received] = visitor.mapped();
   if (may_have_changed_hands(socket)) return;
   hooks_.admit(std::move(socket), received, std::move(guest));
 }
 
-void StoreDoor::perform(const StoreGate::Refuse& refuse) {
+void StoreAdmissionQueue::perform(const StoreAdmission::Refuse& refuse) {
   const auto visitor = visitors_.find(refuse.connection);
   log_.warning(refused_text(visitor->second.ends) + refuse.reason);
   visitors_.erase(visitor);
 }
 
 /// Logs a client that has already disconnected only for debugging.
-void StoreDoor::log_refusal(const SocketEnds& ends, const SocketOwner& owner) {
+void StoreAdmissionQueue::log_refusal(const SocketEnds& ends, const SocketOwner& owner) {
   if (owner.kind == SocketOwner::Kind::foreign) {
     return log_.warning(refused_text(ends) + "it belongs to user " + std::to_string(owner.uid) +
                         ", and only this job's user may use the store");

@@ -12,7 +12,7 @@
 
 #include "base/boot_clock.h"
 #include "base/limited_log.h"
-#include "rendezvous/access/store_gate.h"
+#include "rendezvous/access/store_admission.h"
 #include "rendezvous/net/boot_timer.h"
 #include "rendezvous/net/connection_id.h"
 #include "store/guests.h"
@@ -21,11 +21,11 @@
 namespace ddprun::rendezvous {
 
 /// Holds each connection to the store, and reads nothing more from it, until it is known whether to
-/// let it in. DOES what store_gate decides.
+/// let it in. DOES what store_admission decides.
 ///
 /// Destroying it closes the waiting connections.
 /// Thread: the executor's.
-class StoreDoor {
+class StoreAdmissionQueue {
  public:
   using Socket = boost::asio::ip::tcp::socket;
 
@@ -37,8 +37,8 @@ class StoreDoor {
   };
 
   /// A node whose line is lost may be back within `return_limit`.
-  StoreDoor(boost::asio::any_io_executor executor, StoreGuests guests,
-            BootClock::duration return_limit, Hooks hooks);
+  StoreAdmissionQueue(boost::asio::any_io_executor executor, StoreGuests guests,
+                      BootClock::duration return_limit, Hooks hooks);
 
   /// Whether `socket`, which was just accepted, is another user's, so that nothing needs to be read
   /// from it. True only if that is known at once without asking a node.
@@ -47,7 +47,7 @@ class StoreDoor {
   /// Takes a client that was not turned away, and has sent `received`.
   void arrived(Socket socket, std::string_view received, store::Guest guest);
 
-  /// These do the same as in StoreGate.
+  /// These do the same as in StoreAdmission.
   void line_opened(ConnectionId line, std::string address, const std::vector<std::string>& told);
   void line_closed(ConnectionId line);
   void answered(ConnectionId line, const std::vector<bool>& ours);
@@ -63,18 +63,18 @@ class StoreDoor {
     std::string received;
   };
 
-  void judge(StoreGate::Number number, const SocketOwner& owner);
-  void perform(const StoreGate::Actions& actions);
-  void perform(const StoreGate::Admit& admit);
-  void perform(const StoreGate::Refuse& refuse);
-  void perform(const StoreGate::Ask& ask) { hooks_.ask(ask.line, ask.connections); }
+  void judge(StoreAdmission::Number number, const SocketOwner& owner);
+  void perform(const StoreAdmission::Actions& actions);
+  void perform(const StoreAdmission::Admit& admit);
+  void perform(const StoreAdmission::Refuse& refuse);
+  void perform(const StoreAdmission::Ask& ask) { hooks_.ask(ask.line, ask.connections); }
   void log_refusal(const SocketEnds& ends, const SocketOwner& owner);
 
   const StoreGuests guests_;
   Hooks hooks_;
-  StoreGate gate_;
-  std::unordered_map<StoreGate::Number, Visitor> visitors_;
-  StoreGate::Number last_ = 0;
+  StoreAdmission admission_;
+  std::unordered_map<StoreAdmission::Number, Visitor> visitors_;
+  StoreAdmission::Number last_ = 0;
   store::OwnerLookup owners_;
   bool is_undecided_ = false;  // once, the kernel did not say at once who owned a connection
   BootTimer timer_;

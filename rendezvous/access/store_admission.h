@@ -59,7 +59,7 @@ enum class Entry { admit, refuse, ask };
 Entry entry(StoreGuests guests, bool is_from_here, SocketOwner::Kind owner);
 
 /// Asks the nodes: the last column of the table above.
-class StoreGate {
+class StoreAdmission {
  public:
   using Time = BootClock::time_point;
   using Number = std::uint64_t;  ///< of a waiting connection
@@ -85,7 +85,7 @@ class StoreGate {
   using Actions = std::vector<Action>;
 
   /// A node whose line is lost may be back within `return_limit`.
-  explicit StoreGate(BootClock::duration return_limit) : return_limit_(return_limit) {}
+  explicit StoreAdmission(BootClock::duration return_limit) : return_limit_(return_limit) {}
 
   /// A connection waits to be let in.
   Actions arrived(Number number, SocketEnds ends);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "rendezvous/session/store_entrance.h"
+#include "rendezvous/session/local_store_proxy.h"
 
 #include <chrono>
 #include <utility>
@@ -18,32 +18,32 @@ constexpr std::chrono::milliseconds kTunnelPause{500};  // between two attempts 
 
 }  // namespace
 
-StoreEntrance::StoreEntrance(asio::any_io_executor executor, Options options)
+LocalStoreProxy::LocalStoreProxy(asio::any_io_executor executor, Options options)
     : executor_(std::move(executor)),
       options_(std::move(options)),
-      door_(executor_, StoreGuests::own_user, {},
-            {.admit =
-                 [this](Socket socket, std::string_view received, store::Guest guest) {
-                   admit(std::move(socket), received, std::move(guest));
-                 },
-             .ask = [](ConnectionId, const auto&) {}}),
+      admissions_(executor_, StoreGuests::own_user, {},
+                  {.admit =
+                       [this](Socket socket, std::string_view received, store::Guest guest) {
+                         admit(std::move(socket), received, std::move(guest));
+                       },
+                   .ask = [](ConnectionId, const auto&) {}}),
       listener_(executor_, nullptr, listener_hooks()),
       dialer_(executor_, {}, options_.local, dialer_hooks()),
       pause_(executor_) {}
 
-Listener::Hooks StoreEntrance::listener_hooks() {
+Listener::Hooks LocalStoreProxy::listener_hooks() {
   return {
-      .turns_away = [this](Socket& socket) { return door_.turns_away(socket); },
+      .turns_away = [this](Socket& socket) { return admissions_.turns_away(socket); },
       .agent = [](Socket, std::string_view, int, store::Guest, std::unique_ptr<SecureChannel>) {},
       .other =
           [this](Socket socket, std::string_view received, store::Guest guest) {
-            door_.arrived(std::move(socket), received, std::move(guest));
+            admissions_.arrived(std::move(socket), received, std::move(guest));
           },
       .tunnel = [](Socket, std::string_view, store::Guest, std::unique_ptr<SecureChannel>) {},
       .refused = [](const asio::ip::address&, const std::string&) {}};
 }
 
-Dialer::Hooks StoreEntrance::dialer_hooks() {
+Dialer::Hooks LocalStoreProxy::dialer_hooks() {
   return {.connected = [this](Socket socket) { on_dialed(std::move(socket)); },
           .failed =
               [this](const Error& error) {
@@ -52,18 +52,18 @@ Dialer::Hooks StoreEntrance::dialer_hooks() {
               }};
 }
 
-Result<> StoreEntrance::open() {
+Result<> LocalStoreProxy::open() {
   return listener_.listen({{asio::ip::address_v4::loopback(), 0}});
 }
 
-Endpoint StoreEntrance::address() const {
+Endpoint LocalStoreProxy::address() const {
   const auto address = listener_.address();
   return {address.address().to_string(), address.port()};
 }
 
-void StoreEntrance::begin_round() {
+void LocalStoreProxy::begin_round() {
   waiting_.clear();
-  door_.clear();
+  admissions_.clear();
   line_.reset();
   is_proven_ = false;
   dialer_.cancel();
@@ -71,7 +71,7 @@ void StoreEntrance::begin_round() {
   dials_ = false;
 }
 
-void StoreEntrance::admit(Socket socket, std::string_view received, store::Guest guest) {
+void LocalStoreProxy::admit(Socket socket, std::string_view received, store::Guest guest) {
   if (Server* const server = options_.hosted()) {
     return server->adopt_client(std::move(socket), received, std::move(guest));
   }
@@ -83,14 +83,14 @@ void StoreEntrance::admit(Socket socket, std::string_view received, store::Guest
   if (!dials_ && !line_) dial();
 }
 
-void StoreEntrance::dial() {
+void LocalStoreProxy::dial() {
   dials_ = true;
   master_ = options_.master();
   dialer_.set_endpoint(master_);
   dialer_.dial(AgentSession::kDialLimit);
 }
 
-void StoreEntrance::dial_later() {
+void LocalStoreProxy::dial_later() {
   pause_.expires_after(kTunnelPause);
   pause_.async_wait([this](boost::system::error_code cancelled) {
     if (cancelled) return;
@@ -99,7 +99,7 @@ void StoreEntrance::dial_later() {
   });
 }
 
-void StoreEntrance::on_dialed(Socket socket) {
+void LocalStoreProxy::on_dialed(Socket socket) {
   dials_ = false;
   probe_when_idle(socket);
   auto secure = std::make_unique<SecureChannel>(options_.security(), SecureChannel::Role::agent);
@@ -111,14 +111,14 @@ void StoreEntrance::on_dialed(Socket socket) {
   line_->greet(tunnel_greeting());
 }
 
-void StoreEntrance::on_proven() {
+void LocalStoreProxy::on_proven() {
   is_proven_ = true;
   for (auto& [number, visitor] : std::exchange(waiting_, {})) {
     line_->carry(std::move(visitor.socket), visitor.received, std::move(visitor.guest));
   }
 }
 
-void StoreEntrance::on_lost(const Error& error) {
+void LocalStoreProxy::on_lost(const Error& error) {
   if (line_->count() > 0) {
     log::warning("store: the tunnel to " + master_.text() + " is lost (" + error.message +
                  "): " + std::to_string(line_->count()) + " connections of workers are closed");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "rendezvous/access/store_gate.h"
+#include "rendezvous/access/store_admission.h"
 
 #include <malloc.h>
 
@@ -19,18 +19,18 @@ SocketEnds ends(const std::string& from, std::uint16_t port = 40'000) {
 
 /// A gate whose actions are given in words.
 struct Gate {
-  StoreGate gate{30s};
-  StoreGate::Time now{};
+  StoreAdmission gate{30s};
+  StoreAdmission::Time now{};
 
-  static std::string words(const StoreGate::Actions& actions) {
+  static std::string words(const StoreAdmission::Actions& actions) {
     std::string text;
     for (const auto& action : actions) {
-      if (const auto* admit = std::get_if<StoreGate::Admit>(&action)) {
+      if (const auto* admit = std::get_if<StoreAdmission::Admit>(&action)) {
         text += "admit " + std::to_string(admit->connection) + ". ";
-      } else if (const auto* refuse = std::get_if<StoreGate::Refuse>(&action)) {
+      } else if (const auto* refuse = std::get_if<StoreAdmission::Refuse>(&action)) {
         text += "refuse " + std::to_string(refuse->connection) + ": " + refuse->reason + ". ";
       } else {
-        const auto& ask = std::get<StoreGate::Ask>(action);
+        const auto& ask = std::get<StoreAdmission::Ask>(action);
         text += "ask line " + std::to_string(ask.line) + ":";
         for (const auto& connection : ask.connections) {
           text += " " + std::to_string(connection.from_port);
@@ -41,7 +41,7 @@ struct Gate {
     return text;
   }
 
-  std::string arrived(StoreGate::Number number, const std::string& from) {
+  std::string arrived(StoreAdmission::Number number, const std::string& from) {
     return words(gate.arrived(number, ends(from, static_cast<std::uint16_t>(number))));
   }
   std::string opened(ConnectionId line, const std::string& address,
@@ -103,7 +103,7 @@ TEST_CASE("connections that come while a question is open share the next questio
   Gate gate;
   gate.opened(1, "10.0.0.2");
   CHECK(gate.arrived(1, "10.0.0.2") == "ask line 1: 1. ");
-  for (StoreGate::Number number = 2; number <= 4; ++number) {
+  for (StoreAdmission::Number number = 2; number <= 4; ++number) {
     CHECK(gate.arrived(number, "10.0.0.2").empty());
   }
   gate.gate.left(3);
@@ -114,15 +114,15 @@ TEST_CASE("connections that come while a question is open share the next questio
 TEST_CASE("a question has a limited length") {
   Gate gate;
   gate.opened(1, "10.0.0.2");
-  for (StoreGate::Number number = 0; number <= StoreGate::kMostAsked + 1; ++number) {
+  for (StoreAdmission::Number number = 0; number <= StoreAdmission::kMostAsked + 1; ++number) {
     gate.arrived(number, "10.0.0.2");
   }
   const auto second = gate.gate.answered(1, {true});
   REQUIRE(second.size() == 2);
-  CHECK(std::get<StoreGate::Ask>(second[1]).connections.size() == StoreGate::kMostAsked);
-  const auto third = gate.gate.answered(1, std::vector<bool>(StoreGate::kMostAsked, true));
-  REQUIRE(third.size() == StoreGate::kMostAsked + 1);
-  CHECK(std::get<StoreGate::Ask>(third.back()).connections.size() == 1);
+  CHECK(std::get<StoreAdmission::Ask>(second[1]).connections.size() == StoreAdmission::kMostAsked);
+  const auto third = gate.gate.answered(1, std::vector<bool>(StoreAdmission::kMostAsked, true));
+  REQUIRE(third.size() == StoreAdmission::kMostAsked + 1);
+  CHECK(std::get<StoreAdmission::Ask>(third.back()).connections.size() == 1);
 }
 
 TEST_CASE("one of several nodes at an address can admit a connection, and only all can refuse it") {
@@ -186,7 +186,7 @@ TEST_CASE("connections that come and go while a node owes an answer take no memo
   gate.opened(1, "10.0.0.2");
   CHECK(gate.arrived(1, "10.0.0.2") == "ask line 1: 1. ");
   const std::size_t before = allocated();
-  for (StoreGate::Number number = 2; number < 300'000; ++number) {
+  for (StoreAdmission::Number number = 2; number < 300'000; ++number) {
     gate.gate.arrived(number, ends("10.0.0.2"));
     gate.gate.left(number);
   }
@@ -233,14 +233,14 @@ TEST_CASE("a node that reports another node's address changes nothing for that n
 
 TEST_CASE("if many nodes report one address, some are asked, and each node that connects from it") {
   Gate gate;
-  constexpr ConnectionId kNodes = 3 * StoreGate::kMostTold;
+  constexpr ConnectionId kNodes = 3 * StoreAdmission::kMostTold;
   for (ConnectionId line = 1; line <= kNodes; ++line) {
     gate.opened(line, "10.0.0." + std::to_string(line), {"172.17.0.1"});
   }
   gate.opened(kNodes + 1, "172.17.0.1");
   const auto asked = gate.gate.arrived(7, ends("172.17.0.1", 7));
-  CHECK(asked.size() == StoreGate::kMostTold + 1);
-  CHECK(std::get<StoreGate::Ask>(asked.front()).line == kNodes + 1);
+  CHECK(asked.size() == StoreAdmission::kMostTold + 1);
+  CHECK(std::get<StoreAdmission::Ask>(asked.front()).line == kNodes + 1);
 }
 
 TEST_CASE("a waiting connection is asked about when a node that reports its address comes") {

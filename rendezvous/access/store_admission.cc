@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "rendezvous/access/store_gate.h"
+#include "rendezvous/access/store_admission.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -25,7 +25,7 @@ Entry entry(StoreGuests guests, bool is_from_here, SocketOwner::Kind owner) {
   return owner == Kind::unknown && is_from_here ? Entry::admit : Entry::ask;
 }
 
-StoreGate::Actions StoreGate::arrived(Number number, SocketEnds ends) {
+StoreAdmission::Actions StoreAdmission::arrived(Number number, SocketEnds ends) {
   const std::string address = ends.from;
   waiting_.insert_or_assign(number, Waiting{std::move(ends)});
   waiting_at_[address].insert(number);
@@ -39,8 +39,8 @@ StoreGate::Actions StoreGate::arrived(Number number, SocketEnds ends) {
   return actions;
 }
 
-StoreGate::Actions StoreGate::line_opened(ConnectionId id, std::string address,
-                                          const std::vector<std::string>& told) {
+StoreAdmission::Actions StoreAdmission::line_opened(ConnectionId id, std::string address,
+                                                    const std::vector<std::string>& told) {
   lines_from_.emplace(address, id);
   Line& line = lines_[id];
   line.addresses.push_back(std::move(address));
@@ -63,7 +63,7 @@ StoreGate::Actions StoreGate::line_opened(ConnectionId id, std::string address,
   return actions;
 }
 
-StoreGate::Actions StoreGate::line_closed(ConnectionId id, Time now) {
+StoreAdmission::Actions StoreAdmission::line_closed(ConnectionId id, Time now) {
   const auto found = lines_.find(id);
   if (found == lines_.end()) return {};
   Line line = std::move(found->second);
@@ -85,18 +85,18 @@ StoreGate::Actions StoreGate::line_closed(ConnectionId id, Time now) {
   return {};
 }
 
-void StoreGate::left(Number number) {
+void StoreAdmission::left(Number number) {
   if (waiting_.contains(number)) take_out(number);
 }
 
-void StoreGate::clear() {
+void StoreAdmission::clear() {
   waiting_.clear();
   waiting_at_.clear();
   for (auto& [id, line] : lines_) line.to_ask.clear();
 }
 
 /// Ends a connection's wait: no node has to be asked about it.
-void StoreGate::take_out(Number number) {
+void StoreAdmission::take_out(Number number) {
   const auto waiting = waiting_.extract(number);
   const std::string& from = waiting.mapped().ends.from;
   for (const ConnectionId id : lines_to_ask(from)) lines_.at(id).to_ask.erase(number);
@@ -105,7 +105,7 @@ void StoreGate::take_out(Number number) {
   if (here->second.empty()) waiting_at_.erase(here);
 }
 
-StoreGate::Actions StoreGate::answered(ConnectionId id, const std::vector<bool>& ours) {
+StoreAdmission::Actions StoreAdmission::answered(ConnectionId id, const std::vector<bool>& ours) {
   const auto found = lines_.find(id);
   if (found == lines_.end()) return {};
   Actions actions;
@@ -125,7 +125,7 @@ StoreGate::Actions StoreGate::answered(ConnectionId id, const std::vector<bool>&
   return actions;
 }
 
-StoreGate::Actions StoreGate::tick(Time now) {
+StoreAdmission::Actions StoreAdmission::tick(Time now) {
   const std::size_t before = lost_lines_.size();
   auto lost = lost_lines_.begin();
   while (lost != lost_lines_.end() && now - lost->since >= return_limit_) lost = forget(lost);
@@ -137,18 +137,18 @@ StoreGate::Actions StoreGate::tick(Time now) {
   return actions;
 }
 
-std::optional<StoreGate::Time> StoreGate::deadline() const {
+std::optional<StoreAdmission::Time> StoreAdmission::deadline() const {
   if (lost_lines_.empty()) return std::nullopt;
   return lost_lines_.front().since + return_limit_;
 }
 
-void StoreGate::add_question(Line& line, Number number) {
+void StoreAdmission::add_question(Line& line, Number number) {
   line.to_ask.insert(number);
   ++waiting_.at(number).questions;
 }
 
 /// Asks about the connections that came after the last question, if that is answered.
-void StoreGate::ask(ConnectionId id, Line& line, Actions& actions) {
+void StoreAdmission::ask(ConnectionId id, Line& line, Actions& actions) {
   if (!line.asked.empty()) return;
   std::vector<SocketEnds> connections;
   while (!line.to_ask.empty() && connections.size() < kMostAsked) {
@@ -161,7 +161,7 @@ void StoreGate::ask(ConnectionId id, Line& line, Actions& actions) {
   if (!connections.empty()) actions.emplace_back(Ask{id, std::move(connections)});
 }
 
-void StoreGate::refuse_if_denied(Number number, Actions& actions) {
+void StoreAdmission::refuse_if_denied(Number number, Actions& actions) {
   const auto found = waiting_.find(number);
   const auto& [ends, questions] = found->second;
   if (questions > 0 || lost_at_.contains(ends.from)) return;
@@ -172,7 +172,7 @@ void StoreGate::refuse_if_denied(Number number, Actions& actions) {
   take_out(number);
 }
 
-std::vector<ConnectionId> StoreGate::lines_to_ask(const std::string& address) const {
+std::vector<ConnectionId> StoreAdmission::lines_to_ask(const std::string& address) const {
   std::vector<ConnectionId> lines;
   add_lines_at(address, lines_from_, SIZE_MAX, lines);
   add_lines_at(address, lines_told_, lines.size() + kMostTold, lines);
@@ -180,8 +180,8 @@ std::vector<ConnectionId> StoreGate::lines_to_ask(const std::string& address) co
 }
 
 /// Adds lines until `to` has `most`.
-void StoreGate::add_lines_at(const std::string& address, const LinesAt& lines, std::size_t most,
-                             std::vector<ConnectionId>& to) {
+void StoreAdmission::add_lines_at(const std::string& address, const LinesAt& lines,
+                                  std::size_t most, std::vector<ConnectionId>& to) {
   for (auto at = lines.lower_bound({address, 0}); at != lines.end() && at->first == address; ++at) {
     if (to.size() == most) return;
     to.push_back(at->second);
@@ -189,7 +189,7 @@ void StoreGate::add_lines_at(const std::string& address, const LinesAt& lines, s
 }
 
 /// Forgets a line that is back, or will not come back. Returns the next one.
-StoreGate::LostLines::iterator StoreGate::forget(LostLines::iterator lost) {
+StoreAdmission::LostLines::iterator StoreAdmission::forget(LostLines::iterator lost) {
   for (const std::string& address : lost->addresses) {
     const auto count = lost_at_.find(address);
     if (--count->second == 0) lost_at_.erase(count);
@@ -201,7 +201,7 @@ StoreGate::LostLines::iterator StoreGate::forget(LostLines::iterator lost) {
 }
 
 /// Forgets one line that was lost at these addresses, if there is one.
-void StoreGate::forget_lost(const std::vector<std::string>& addresses) {
+void StoreAdmission::forget_lost(const std::vector<std::string>& addresses) {
   const auto [first, last] = lost_from_.equal_range(addresses.front());
   const auto same = std::find_if(
       first, last, [&](const auto& each) { return each.second->addresses == addresses; });
