@@ -337,7 +337,7 @@ void Agent::on(const rendezvous::Ready& ready) {
 
 void Agent::on(const rendezvous::Broken& broken) {
   restarts_ = broken.restarts;
-  look_first_ = broken.root_cause && is_consequence(*broken.root_cause);
+  sample_first_ = broken.root_cause && is_consequence(*broken.root_cause);
   hung_ = broken.root_cause && broken.root_cause->hung;
   round_failed_ = round_failed_ || broken.root_cause;
   reporter_.round_broken(broken, layout_.round);
@@ -416,7 +416,7 @@ void Agent::perform(const action::StartWorkers& start) {
   if (job_.interface.empty() && master_.hosted()) {
     find_interface(job_, master_.hosted()->agent_addresses());
   }
-  look_first_ = hung_ = round_failed_ = false;
+  sample_first_ = hung_ = round_failed_ = false;
   layout_ = start.layout;
   restarts_ = layout_.restarts;
   was_member_ = true;
@@ -440,7 +440,7 @@ void Agent::perform(const action::ReportStartFailure& report) {
 void Agent::report_failure(const rendezvous::Failure& failure) {
   reporter_.worker_failed();
   round_failed_ = true;
-  look_first_ = is_consequence(failure);
+  sample_first_ = is_consequence(failure);
   master_.client().fail(layout_.round, failure);
 }
 
@@ -452,7 +452,7 @@ void Agent::perform(const action::ReportSuccess&) {
 void Agent::perform(const action::StopWorkers& stop) {
   if (stop.signal == SIGKILL) output_.drop_stopped_readers();
   if (hung_ && stop.signal == SIGTERM) return workers_.abort_and_stop(stop.signal);
-  if (look_first_ && stop.signal == SIGTERM) return workers_.look_and_stop(stop.signal);
+  if (sample_first_ && stop.signal == SIGTERM) return workers_.look_and_stop(stop.signal);
   workers_.stop(stop.signal, interrupted_by_key_);
 }
 

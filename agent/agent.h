@@ -132,7 +132,7 @@ class Agent {
   std::string master_name_;  // as the last master said
   bool was_member_ = false;
   bool hosted_round_ = false;  // the master of its last round was elected, and in this process
-  bool look_first_ = false;    // sample the workers before they are stopped
+  bool sample_first_ = false;  // sample the workers before they are stopped
   bool hung_ = false;          // --hang_timeout has ended its last round
   bool round_failed_ = false;  // a hang, a worker or a node has ended its last round
   bool interrupted_by_key_ = false;           // by Ctrl-C, which goes to whole process groups

@@ -210,10 +210,10 @@ Notifications Round::vanish(NodeId node, const std::string& reason, Time now,
 /// Its old workers are gone after a lease. One such node is enough to delay the round, so it does
 /// no harm to drop some of thousands, which may be a stranger's.
 void Round::had_another_master(NodeId node, Time now) {
-  constexpr size_t kMostUntold = 65'536;
+  constexpr size_t kMostUnreported = 65'536;
   had_another_master_ = true;
   const bool may_have_workers = !began_ || now < *began_ + eviction_timeout_;
-  if (may_have_workers && untold_.size() < kMostUntold) untold_.insert(node);
+  if (may_have_workers && unreported_.size() < kMostUnreported) unreported_.insert(node);
 }
 
 Notifications Round::tick(Time now) {
@@ -394,7 +394,7 @@ Notifications Round::gone_active(const Gone& event) {
 /// Whether there may be a round that no node has reported: an elected master knows of one, or a
 /// node comes from another master, which may have ended just after that node's lease was renewed.
 bool Round::is_prior_round_unreported() const {
-  if (!untold_.empty() || (had_another_master_ && !prior_rounds_.are_known())) return true;
+  if (!unreported_.empty() || (had_another_master_ && !prior_rounds_.are_known())) return true;
   return inherited_ && round_ < 0 && prior_rounds_.latest().round() < inherited_->round;
 }
 

@@ -298,7 +298,7 @@ class Round {
   std::string master_;
   std::optional<JobState> inherited_;
   bool had_another_master_ = false;  ///< had welcomed a node that came
-  std::set<NodeId> untold_;          ///< such nodes that have not joined yet
+  std::set<NodeId> unreported_;      ///< such nodes that have not joined yet
   Phase phase_ = Phase::forming;
   std::optional<Ending> ending_;  ///< closed
   std::string members_;           ///< closed: who took part, in words

@@ -14,7 +14,7 @@ std::optional<std::string> Round::refusal_of(const Join& event) const {
 }
 
 void Round::admit(const Join& event) {
-  untold_.erase(event.node);
+  unreported_.erase(event.node);
   if (const auto known = nodes_.find(event.node); known != nodes_.end()) {
     Node& node = known->second;
     const auto node_rank = node.request.node_rank;
