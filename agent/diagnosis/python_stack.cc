@@ -2,7 +2,6 @@
 #include "agent/diagnosis/python_stack.h"
 
 #include <algorithm>
-#include <charconv>
 #include <iterator>
 #include <sstream>
 #include <utility>
@@ -10,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/bounded_json.h"
+#include "base/number.h"
 
 namespace ddprun::agent {
 namespace {
@@ -71,8 +71,7 @@ std::optional<PythonFrame> frame_in(const std::string& line) {
   if (function == line.npos) return std::nullopt;
   PythonFrame frame{line.substr(function + kFunction.size()),
                     line.substr(file + kFile.size(), number - file - kFile.size())};
-  const size_t digits = number + kNumber.size();
-  std::from_chars(&line[digits], &line[function], frame.line);
+  frame.line = leading_number<int>(line.substr(number + kNumber.size())).value_or(0);
   return frame;
 }
 

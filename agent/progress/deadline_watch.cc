@@ -2,12 +2,12 @@
 #include "agent/progress/deadline_watch.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <utility>
 
 #include "agent/job/report.h"
 #include "base/log.h"
+#include "base/number.h"
 #include "base/text.h"
 #include "launcher/process/command_output.h"
 #include "launcher/process/signal_catchers.h"
@@ -30,13 +30,10 @@ constexpr std::chrono::seconds kLongestPause{10};
 }  // namespace
 
 std::optional<std::chrono::sys_seconds> parse_end(const std::string& text) {
-  std::int64_t seconds = 0;
-  const char* end = text.data() + text.size();
-  const auto [parsed, error] = std::from_chars(text.data(), end, seconds);
   constexpr std::int64_t kLatest = 9'000'000'000;  // the year 2255: system_clock has nanoseconds
-  const bool is_whole = parsed == end || *parsed == '\n';
-  if (error != std::errc() || !is_whole || seconds <= 0 || seconds > kLatest) return std::nullopt;
-  return std::chrono::sys_seconds(std::chrono::seconds(seconds));
+  const auto seconds = whole_number<std::int64_t>(text.substr(0, text.find('\n')), 1, kLatest);
+  if (!seconds) return std::nullopt;
+  return std::chrono::sys_seconds(std::chrono::seconds(*seconds));
 }
 
 std::string deadline_line(const Deadline& deadline, std::chrono::seconds left,

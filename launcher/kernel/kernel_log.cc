@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <fcntl.h>
 #include <unistd.h>
+
+#include "base/number.h"
+#include "base/pieces.h"
 
 namespace ddprun::launcher {
 namespace {
@@ -44,12 +46,9 @@ bool in_initial_pid_namespace(const std::string& proc_self) {
 }
 
 std::string_view kernel_message(std::string_view record) {
-  unsigned priority = 0;
-  const auto [end, error] = std::from_chars(record.data(), record.data() + record.size(), priority);
+  const auto priority = whole_number<unsigned>(take_piece(record, ','), 0, kMostOfKernel);
   const size_t text = record.find(';');
-  const bool is_kernels = error == std::errc() && priority <= kMostOfKernel &&
-                          end != record.data() + record.size() && *end == ',';
-  return is_kernels && text != record.npos ? record.substr(text + 1) : std::string_view();
+  return priority && text != record.npos ? record.substr(text + 1) : std::string_view();
 }
 
 }  // namespace ddprun::launcher

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/process/template_message.h"
 
-#include <charconv>
 #include <vector>
+
+#include "base/number.h"
 
 namespace ddprun::launcher {
 namespace {
@@ -32,9 +33,7 @@ std::vector<std::string_view> fields_of(std::string_view bytes) {
 }
 
 int pid_in(std::string_view text) {
-  int pid = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), pid);
-  return error == std::errc() && end == text.data() + text.size() ? pid : 0;
+  return whole_number<int>(text).value_or(0);
 }
 
 void append_word(std::string& request, std::string_view word) {

@@ -3,12 +3,12 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
 
+#include "base/number.h"
 #include "base/text.h"
 #include "rendezvous/membership_text.h"
 
@@ -30,10 +30,8 @@ std::vector<int> ranks_in(std::string_view text) {
   std::vector<int> ranks;
   for (size_t at = text.find(kWord); at != text.npos; at = text.find(kWord, at + 1)) {
     if (at > 0 && continues_word(text[at - 1])) continue;
-    int rank = 0;
-    const char* const number = text.data() + at + kWord.size();
-    if (std::from_chars(number, text.data() + text.size(), rank).ec != std::errc()) continue;
-    if (std::ranges::count(ranks, rank) == 0) ranks.push_back(rank);
+    const auto rank = leading_number<int>(text.substr(at + kWord.size()));
+    if (rank && std::ranges::count(ranks, *rank) == 0) ranks.push_back(*rank);
   }
   return ranks;
 }
@@ -55,14 +53,11 @@ std::vector<int> ranks_of_list(std::string_view text) {
   while (!text.empty()) {
     const std::string_view part = text.substr(0, text.find(", "));
     text.remove_prefix(std::min(part.size() + 2, text.size()));
-    const char* const end = part.data() + part.size();
-    int first = 0;
-    auto read = std::from_chars(part.data(), end, first);
-    int last = first;
-    if (read.ptr != end && *read.ptr == '-') read = std::from_chars(read.ptr + 1, end, last);
-    const bool is_range = read.ec == std::errc() && read.ptr == end && first >= 0 && first <= last;
-    if (!is_range || last - first >= kMostTold) return {};
-    for (int rank = first; rank <= last; ++rank) ranks.push_back(rank);
+    const size_t dash = std::min(part.find('-'), part.size());
+    const auto first = whole_number(part.substr(0, dash), 0);
+    const auto last = dash < part.size() ? whole_number(part.substr(dash + 1), 0) : first;
+    if (!first || !last || *first > *last || *last - *first >= kMostTold) return {};
+    for (int rank = *first; rank <= *last; ++rank) ranks.push_back(rank);
   }
   return ranks;
 }
