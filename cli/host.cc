@@ -13,7 +13,6 @@
 #include "base/host_name.h"
 #include "cli/line/config_file.h"
 #include "cli/line/secret.h"
-#include "cli/needed_libraries.h"
 #include "cli/program.h"
 #include "launcher/kernel/affinity.h"
 #include "launcher/process/command_output.h"

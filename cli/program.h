@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/error.h"
 
@@ -24,5 +25,9 @@ bool is_script(std::string_view name);
 ///
 /// Errors: not_found (with the closest existing script), not_executable (no permission to read).
 Result<> check_script(const std::string& name);
+
+/// The shared libraries with which a program of this machine's kind is linked (DT_NEEDED), without
+/// the libraries that they need. None for a script, or a file that is no such program.
+std::vector<std::string> needed_libraries(const std::string& path);
 
 }  // namespace ddprun::cli

@@ -11,7 +11,6 @@
 #include "cli/exit_code.h"
 #include "cli/host.h"
 #include "cli/line/usage_error.h"
-#include "cli/needed_libraries.h"
 #include "tests/catch.h"
 #include "tests/must.h"
 
