@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Links between pages lead somewhere, headings included, and each test is there that docs/guarantees.md and
-docs/security.md name. Exit 1, with a line for each that is not: tests/check_docs.py [FOLDER]"""
+"""Links between pages lead somewhere, headings included, the first figures of README are those of the pages to which they
+link, and each test is there that docs/guarantees.md and docs/security.md name. Exit 1, with a line for each that is not:
+tests/check_docs.py [FOLDER]"""
 import glob
 import os
 import re
@@ -71,9 +72,24 @@ def check_attacks(page):
         wrong.append(f"{page}: no attacks are named")
 
 
+def check_figures(page):
+    """Start, restart and failures named, which README has before it says how to install."""
+    first, _, _ = read(page).partition("\n## Install\n")
+    points = re.findall(r"^- \*\*.*(?:\n  .*)*", first, re.MULTILINE)
+    for point in points:
+        linked = "".join(read(os.path.join(root, path)) for path in re.findall(r"\]\(([^)#]+)", point))
+        wrong.extend(f"{page}: {figure} is in no page to which its point links"
+                     for figure in re.findall(r"\b0\.\d+", point) if figure not in linked)
+    named = re.findall(r"^\| all of it named \|  \| (\d+) \| (\d+) \|", read(f"{root}/docs/diagnosis.md"), re.MULTILINE)
+    claimed = re.findall(r"in (\d+), torchrun in (\d+|none)", " ".join(first.split()))
+    if len(points) != 3 or [(ours, theirs.replace("none", "0")) for ours, theirs in claimed] != named:
+        wrong.append(f"{page}: failures named are {claimed}, in docs/diagnosis.md {named}")
+
+
 pages = sorted(glob.glob(f"{root}/*.md") + glob.glob(f"{root}/docs/*.md"))
 for each in pages:
     check_links(each)
+check_figures(os.path.join(root, "README.md"))
 check_tests(os.path.join(root, "docs", "guarantees.md"), 5)
 check_tests(os.path.join(root, "docs", "security.md"), 1)
 check_attacks(os.path.join(root, "docs", "security.md"))

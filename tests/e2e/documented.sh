@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The transcripts of README and of the page about failures are true: each command that they show with its output
-# writes these lines, but for numbers, paths and the name of the host. Those of README are whole, but for what the other
+# The transcripts of README and of the page about failures are true, and so is README's picture of a report: each command
+# that they show with its output writes these lines, but for numbers, paths and the name of the host. Those of README are whole, but for what the other
 # ranks may print of a rank that crashed before they are stopped.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -23,18 +23,23 @@ printf '#!/bin/sh\n' >train
 chmod +x train
 
 # Writes N.command and N.lines for each "$ ddprun" that lines follow.
-python3 - "$pages/README.md" "$pages/docs/failures.md" <<'END'
-import re, sys
+python3 - "$pages/README.md" "$pages/docs/failures.md" "$pages/docs/report.svg" <<'END'
+import html, re, sys
 number = 0
+def text_of(page):
+    if not page.endswith('.svg'):
+        return open(page).read()
+    lines = re.findall(r'<text [^>]*>(.*)</text>', open(page).read())
+    return ''.join(f'    {html.unescape(re.sub("<[^>]*>", "", line))}\n' for line in lines)
 for page in sys.argv[1:]:
-    for block in re.findall(r'^    \$ ddprun .*\n(?:    .*\n)+', open(page).read(), re.MULTILINE):
+    for block in re.findall(r'^    \$ ddprun .*\n(?:    .*\n)+', text_of(page), re.MULTILINE):
         text = re.sub('^    ', '', block, flags=re.MULTILINE)
         for command, lines in re.findall(r'^\$ ddprun (.*)\n((?:(?!\$ ).*\n)+)', text, re.MULTILINE):
             open(f'{number}.command', 'w').write(command)
             open(f'{number}.lines', 'w').write(lines)
             open(f'{number}.page', 'w').write(page)
             number += 1
-assert number >= 7, number
+assert number >= 8 and page.endswith('.svg'), number
 END
 
 plain() {  # without what differs from run to run

@@ -15,7 +15,7 @@ limit = int(os.environ.get("DDPRUN_TEST_DEADLINE", 60))
 
 # A line of an indented block is a command if it begins with "$ ", or, where none does, with one of these.
 PROGRAMS = set("ddprun sbatch salloc srun kubectl cmake mpirun qsub bsub flux curl ssh pip apt docker ctest sudo exec "
-               "tar python3 allreduce_hello chrt ulimit".split())
+               "tar sha256sum python3 allreduce_hello chrt ulimit".split())
 
 
 def is_command(line):
@@ -172,12 +172,15 @@ def never(reason):
 SLURM = elsewhere("tests/e2e/netns_slurm.sh", "tests/e2e/netns_slurm_requeue.sh", "tests/e2e/netns_slurm_time_limit.sh")
 PACKAGES = elsewhere("tests/packages/tarball.sh", "tests/packages/aarch64.sh", "tests/packages/wheel.sh",
                      "tests/packages/deb.sh")
+RELEASE = elsewhere("tests/packages/release.sh")
 
 # The first that fits counts.
 RULES = [
     (r"scripts/quickstart", elsewhere("tests/packages/deb_next.sh", reason="on a system with nothing else")),
     (r"scripts/test", elsewhere(".ci/run")),
     (r"sudo cmake --install build", here([("sudo ", "DESTDIR=$PWD/root ")])),
+    (r"sha256sum|pip install \./ddprun", RELEASE),
+    (r"pip install debugpy|ddprun .*debugpy", never("debugpy is of PyPI; tried by hand")),
     (r"scripts/package|tar |pip |apt ", PACKAGES),
     (r"docker ", elsewhere("tests/packages/deb.sh", reason="what the Dockerfile does; without a daemon of Docker")),
     (r"python -m torch", elsewhere("tests/packages/wheel.sh")),
