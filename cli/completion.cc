@@ -20,20 +20,6 @@ namespace {
 using Value = CompletedOption::Value;
 using Rest = CompletedCommand::Rest;
 
-bool is_word_letter(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
-}
-
-/// The literal alternatives of a value: "auto" and "gpu" of "N|auto|gpu".
-std::vector<std::string> literal_values(std::string_view value) {
-  std::vector<std::string> words;
-  while (!value.empty()) {
-    const std::string_view word = take_piece(value, '|');
-    if (std::ranges::all_of(word, is_word_letter)) words.emplace_back(word);
-  }
-  return words;
-}
-
 CompletedOption option_of(std::vector<std::string> names, std::string_view value,
                           std::string_view help) {
   CompletedOption option{std::move(names), Value::other, literal_values(value),

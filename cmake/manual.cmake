@@ -1,4 +1,4 @@
-# The manual pages and the completions of shells, which ddprun itself writes from its table of flags. Not in
+# The manual pages, the completions of shells and the schema of ddprun.toml, which ddprun itself writes from its table of flags. Not in
 # sanitizer builds, whose programs the build should not run.
 
 if(DDPRUN_SANITIZE)
@@ -24,4 +24,5 @@ endforeach()
 ddprun_prints(bash-completion/completions ddprun --print_completion bash)
 ddprun_prints(zsh/site-functions _ddprun --print_completion zsh)
 ddprun_prints(fish/vendor_completions.d ddprun.fish --print_completion fish)
+ddprun_prints(ddprun ddprun.schema.json help --schema)
 add_custom_target(manual ALL DEPENDS ${files})

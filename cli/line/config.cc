@@ -18,13 +18,8 @@
 namespace ddprun::cli {
 namespace {
 
-/// Flags that a file cannot set: they are about one command line.
 constexpr std::array kNotForFiles = std::to_array<std::string_view>(
     {"bench", "config", "dry_run", "json", kHelp, kVersion, kPrintCompletion});
-
-bool is_for_files(const Flag& flag) {
-  return std::find(kNotForFiles.begin(), kNotForFiles.end(), flag.name) == kNotForFiles.end();
-}
 
 std::string with_underscores(std::string_view key) {
   std::string name(key);
@@ -159,6 +154,10 @@ class Reader {
 };
 
 }  // namespace
+
+bool is_for_files(const Flag& flag) {
+  return std::find(kNotForFiles.begin(), kNotForFiles.end(), flag.name) == kNotForFiles.end();
+}
 
 Result<std::vector<ConfigEntry>> parse_config(std::string_view text, const std::string& name) {
   return Reader(name).read(text);

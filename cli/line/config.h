@@ -21,6 +21,9 @@ constexpr std::string_view kNoConfig = "none";
 /// The longest file: toml++ goes down a level of its stack for each part of a dotted key.
 constexpr size_t kLongestConfig = 16 * 1024;
 
+/// Whether a file can set the flag: others are about one command line.
+bool is_for_files(const Flag& flag);
+
 /// A flag that a file sets.
 struct ConfigEntry {
   const Flag* flag = nullptr;

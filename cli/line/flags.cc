@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/pieces.h"
 #include "cli/line/setters.h"
 #include "engine/detect.h"
 
@@ -438,6 +439,10 @@ const Flag* find_letter(char letter) {
   return flag == kFlags.end() ? nullptr : &*flag;
 }
 
+bool is_word_letter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+}
+
 }  // namespace
 
 std::string spelled(const Flag& flag) {
@@ -446,6 +451,15 @@ std::string spelled(const Flag& flag) {
 
 std::span<const Flag> flags() {
   return kFlags;
+}
+
+std::vector<std::string> literal_values(std::string_view value) {
+  std::vector<std::string> words;
+  while (!value.empty()) {
+    const std::string_view word = take_piece(value, '|');
+    if (std::ranges::all_of(word, is_word_letter)) words.emplace_back(word);
+  }
+  return words;
 }
 
 FlagWord read_flag(std::string_view word) {

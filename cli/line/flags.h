@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "cli/line/raw_options.h"
 
@@ -50,6 +51,9 @@ std::string spelled(const Flag& flag);
 
 /// All flags, in the order of --help.
 std::span<const Flag> flags();
+
+/// The literal alternatives of a value: "auto" and "gpu" of "N|auto|gpu".
+std::vector<std::string> literal_values(std::string_view value);
 
 /// A word of the command line, read as a flag.
 struct FlagWord {

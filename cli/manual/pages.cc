@@ -13,6 +13,7 @@
 #include "cli/line/verb_line.h"
 #include "cli/manifest/manifest.h"
 #include "cli/manual/page_texts.h"
+#include "cli/manual/schema.h"
 
 namespace ddprun::cli {
 namespace {
@@ -199,6 +200,7 @@ Page page_of(std::string_view name) {
 namespace {
 
 constexpr std::string_view kManPage = "--man";
+constexpr std::string_view kSchema = "--schema";
 constexpr std::string_view kPagePrefix = "ddprun-";
 constexpr size_t kNameWidth = 10;  // of a command, with two spaces
 constexpr size_t kFlagWidth = 29;  // of a flag and its value, likewise
@@ -300,6 +302,7 @@ Result<std::string> help_output(std::span<const char* const> words) {
   if (words.empty() || asks_for_help(words.front())) return short_help();
   const std::string topic = words.front();
   if (topic == kManPage && words.size() == 2) return source_of_man_page(words[1]);
+  if (topic == kSchema && words.size() == 1) return config_schema();
   if (words.size() > 1) {
     return usage_error("ddprun help takes one topic, but got '" + std::string(words[1]) +
                        "', too; a program called help is run as ddprun ./help");

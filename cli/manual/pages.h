@@ -44,7 +44,7 @@ std::string short_help();
 
 /// The output of `ddprun help words...`. A topic is a command, a heading of ddprun's page or a
 /// flag; without one it is the short help. "--man NAME" is the manual page of this name, for the
-/// build. Errors: usage.
+/// build, and "--schema" is config_schema(). Errors: usage.
 Result<std::string> help_output(std::span<const char* const> words);
 
 }  // namespace ddprun::cli
