@@ -15,7 +15,7 @@ static ddp_error* hello(void* context) {
   error = ddp_all_reduce(group, &data, &data, DDP_SUM, NULL);
   if (error == NULL)
     printf("rank %d of %d: the sum is %g\n", ddp_rank(group), ddp_size(group), value);
-  ddp_group_free(group);
+  (error == NULL ? ddp_group_free : ddp_group_abandon)(group);
   return error;
 }
 

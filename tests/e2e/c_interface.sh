@@ -24,8 +24,10 @@ run --nproc_per_node 3 "$program" lost
 expect_exit 137
 for rank in 0 2; do expect_stdout "kind 4 on rank $rank: ddp: rank $rank .*rank 1"; done
 
+# The rank that fails ends before those that wait for it.
 run --nproc_per_node 2 "$program" fail
 expect_exit 1
+expect_stderr 'rank 1 failed first'
 expect_stderr 'bad luck'
 mkdir "$work/spawned"
 run --nproc_per_node 1 --no_python "$program" spawn "$work/spawned"

@@ -171,6 +171,10 @@ DDP_EXPORT ddp_error* ddp_init_process_group(const ddp_options* options, ddp_gro
 /// Leaves the group, as ~ProcessGroup() does, and frees the handle.
 DDP_EXPORT void ddp_group_free(ddp_group* group);
 
+/// Leaves the group as ~ProcessGroup() does during an exception: calls under way are given up, and
+/// calls of ranks that wait for this one fail. For a rank that ends because of a failure.
+DDP_EXPORT void ddp_group_abandon(ddp_group* group);
+
 /// Returns this process's rank in the group.
 DDP_EXPORT int ddp_rank(const ddp_group* group);
 /// Returns the number of ranks.

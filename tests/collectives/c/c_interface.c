@@ -496,9 +496,10 @@ static ddp_error* rank_main(void* context) {
   if (strcmp(arguments[1], "all") == 0) all(arguments[2]);
   if (strcmp(arguments[1], "mismatch") == 0) error = mismatch();
   if (strcmp(arguments[1], "lost") == 0) error = lost();
-  if (strcmp(arguments[1], "fail") == 0 && rank == 1)
-    error = ddp_error_make(DDP_SYSTEM, "bad luck");
-  ddp_group_free(group);
+  if (strcmp(arguments[1], "fail") == 0) {
+    error = rank == 1 ? ddp_error_make(DDP_SYSTEM, "bad luck") : ddp_barrier(group, NULL);
+  }
+  (error == NULL ? ddp_group_free : ddp_group_abandon)(group);
   return error;
 }
 
