@@ -35,6 +35,7 @@ Target protocol_fuzz;
 Target sessions_fuzz;
 Target store_replies_fuzz;
 Target store_wire_fuzz;
+Target template_message_fuzz;
 Target tunnel_fuzz;
 Target values_fuzz;
 }
@@ -166,6 +167,9 @@ TEST_CASE("the corpus of store_replies breaks nothing") {
 }
 TEST_CASE("the corpus of store_wire breaks nothing") {
   replay("store_wire", store_wire_fuzz);
+}
+TEST_CASE("the corpus of template_message breaks nothing") {
+  replay("template_message", template_message_fuzz);
 }
 TEST_CASE("the corpus of tunnel breaks nothing") {
   replay("tunnel", tunnel_fuzz);
