@@ -57,6 +57,7 @@ Result<doctor::Job> doctor_job(RawOptions raw, std::vector<std::string> command,
   order.folders = folders(raw, host);
   order.devices = raw.job.devices;
   order.workers = raw.job.local_size;
+  order.preloads = !raw.job.preload.empty();
   order.json = raw.json;
   order.bench = raw.bench;
   const bool gives_timeout = raw.given.contains("join_timeout") ||

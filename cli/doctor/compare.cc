@@ -8,6 +8,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/text.h"
+
 namespace ddprun::doctor {
 namespace {
 
@@ -101,6 +103,17 @@ Findings compare_variables(const std::vector<Facts>& nodes, const std::vector<st
   return findings;
 }
 
+/// The node that takes longest tells for all: their times differ a little.
+Findings judge_imports(const std::vector<Facts>& nodes) {
+  const auto slowest = std::ranges::max_element(nodes, {}, &Facts::import_seconds);
+  if (slowest == nodes.end() || slowest->imports.empty() || slowest->import_seconds < 1) return {};
+  return {{Level::warn, "imports",
+           "each of " + count_text(slowest->workers, "worker") + " of a node would import " +
+               slowest->imports + " for more than " + std::to_string(slowest->import_seconds) +
+               " s",
+           "--preload " + slowest->imports + " imports it once on each node"}};
+}
+
 }  // namespace
 
 std::vector<std::string> node_names(const std::vector<Facts>& nodes) {
@@ -129,6 +142,7 @@ Findings compare(const std::vector<Facts>& nodes) {
   const std::vector<std::string> names = node_names(nodes);
   Findings findings = compare_traits(nodes, names);
   for (Finding& finding : compare_variables(nodes, names)) findings.push_back(std::move(finding));
+  for (Finding& finding : judge_imports(nodes)) findings.push_back(std::move(finding));
   return findings;
 }
 

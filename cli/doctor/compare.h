@@ -7,11 +7,12 @@
 #include "cli/doctor/facts.h"
 #include "cli/doctor/finding.h"
 
-// Differences between nodes that should be alike. Pure.
+// Facts of all nodes together, above all differences between nodes that should be alike. Pure.
 
 namespace ddprun::doctor {
 
-/// A finding for each trait and variable that differs, and one for all equal traits.
+/// A finding for each trait and variable that differs, one for all equal traits, and one if imports
+/// take long.
 Findings compare(const std::vector<Facts>& nodes);
 
 /// The names of a job's nodes: their hosts, with the rank if several nodes share a host.

@@ -20,6 +20,7 @@ struct Order {
   std::vector<std::string> devices;   ///< the node's GPUs
   int workers = 1;                    ///< on this node
   bool gives_gloo_interface = false;  ///< the user has set GLOO_SOCKET_IFNAME; else ddprun may
+  bool preloads = false;              ///< the user has given --preload
   bool json = false;                  ///< report in JSON
   bool bench = false;                 ///< load the network
 };
@@ -62,6 +63,10 @@ struct Facts {
   std::string problem;          ///< as in Order
   std::string workers_problem;  ///< likewise
   int workers = 1;
+
+  // Without --preload each worker imports them itself.
+  std::string imports;     ///< the large modules that the program imports: "torch,jax"; or empty
+  int import_seconds = 0;  ///< that this took, or the limit
 
   // Network. Addresses are numeric; empty: none.
   std::string way;             ///< its address towards the rendezvous, if others can reach it

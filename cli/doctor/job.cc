@@ -30,6 +30,7 @@ agent::JobSpec without_workers(agent::JobSpec spec) {
   const agent::JobSpec plain;
   spec.local_rank_flag.clear();
   spec.cannot_run.reset();
+  spec.preload.clear();
   spec.local_size = 1;
   static_cast<rendezvous::RestartSpec&>(spec) = plain;
   spec.hang_timeout = plain.hang_timeout;  // nodes wait for the slowest one

@@ -16,19 +16,17 @@ namespace ddprun::doctor {
 // These functions are in the types' namespace, where the library finds them.
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Order, problem, workers_problem, program, python,
                                                 folders, devices, workers, gives_gloo_interface,
-                                                json, bench)
+                                                preloads, json, bench)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Gpu, is_lost, needs_reset, is_worn_out,
                                                 uncorrected_errors, memory_used, slowed, links_up,
                                                 links_down)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Folder, path, error, free)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Facts, host, missing, traits, variables, problem,
-                                                workers_problem, workers, way, interface, mtu,
-                                                speed, name_address, gloo_address, gloo_is_set,
-                                                nccl_interface, nccl_address, no_interface, port,
-                                                bench, token, shared_memory, open_files,
-                                                locked_memory, stack, memory, cpus, folders, gpus,
-                                                gpu_health, gpu_errors, driver_differs, has_fabric,
-                                                inactive_ports, ptrace_scope, has_py_spy)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(
+    Facts, host, missing, traits, variables, problem, workers_problem, workers, imports,
+    import_seconds, way, interface, mtu, speed, name_address, gloo_address, gloo_is_set,
+    nccl_interface, nccl_address, no_interface, port, bench, token, shared_memory, open_files,
+    locked_memory, stack, memory, cpus, folders, gpus, gpu_health, gpu_errors, driver_differs,
+    has_fabric, inactive_ports, ptrace_scope, has_py_spy)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Link, from, to, use, address, error, round_trip,
                                                 clock_ahead, path_mtu, under_load, is_measured,
                                                 lost_large, mbits_per_second)

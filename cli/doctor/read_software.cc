@@ -7,6 +7,7 @@
 #include <string>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 #include "base/fd.h"
@@ -21,7 +22,8 @@ namespace {
 
 constexpr std::int64_t kMostDigestBytes = 32 << 20;  // a twentieth of a second
 constexpr std::chrono::seconds kPythonLimit{20};
-constexpr size_t kMostVersions = 4096;  // bytes of python's answer
+constexpr std::chrono::seconds kImportLimit{15};
+constexpr size_t kMostAnswer = 4096;  // bytes of python's
 
 /// Imports only modules that know versions: torch itself takes seconds.
 constexpr const char* kVersions = R"(
@@ -35,6 +37,28 @@ for label, names in (("torch", ["torch"]), ("jaxlib", ["jaxlib"]),
             break
         except Exception:
             pass
+)";
+
+/// Prints the modules of well-known, large packages that a program imports, and imports them.
+constexpr const char* kImports = R"(
+import ast, os, sys
+program = sys.argv[1]
+large = {"accelerate", "deepspeed", "jax", "lightning", "pytorch_lightning", "tensorflow", "torch", "transformers"}
+names = set()
+with open(program, "rb") as file:
+    for each in ast.walk(ast.parse(file.read())):
+        if isinstance(each, ast.Import):
+            names.update(alias.name for alias in each.names)
+        elif isinstance(each, ast.ImportFrom) and each.level == 0:
+            names.add(each.module)
+names = sorted(each for each in names if each.split(".")[0] in large)
+sys.path[0] = os.path.dirname(os.path.realpath(program))
+print(",".join(names), end="", flush=True)
+answer = os.dup(1)  # ends with this process
+os.dup2(2, 1)
+for each in names:
+    __import__(each)
+os._exit(0)
 )";
 
 /// FNV-1a over the size and the beginning: tells programs apart, but does not prove that they are
@@ -53,13 +77,23 @@ std::string digest(const std::string& path) {
   return hex_text(hash.value(), 16);
 }
 
-/// The part of the interpreter's output that comes in time.
-std::string versions(const std::string& python) {
+/// The part of the interpreter's output that comes within `limit`.
+std::string answer_of(const std::string& python, std::vector<std::string> arguments,
+                      std::chrono::seconds limit) {
   launcher::Command command;
   command.program = python;
-  command.arguments = {python, "-c", kVersions};
-  const auto deadline = std::chrono::steady_clock::now() + kPythonLimit;
-  return std::move(launcher::outputs_of({command}, kMostVersions, deadline).front().text);
+  command.arguments = std::move(arguments);
+  command.arguments.insert(command.arguments.begin(), python);
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  return std::move(launcher::outputs_of({command}, kMostAnswer, deadline).front().text);
+}
+
+void time_imports(Facts& facts, const Order& order) {
+  const auto begin = std::chrono::steady_clock::now();
+  facts.imports = answer_of(order.python, {"-c", kImports, order.program}, kImportLimit);
+  const auto took =
+      std::chrono::floor<std::chrono::seconds>(std::chrono::steady_clock::now() - begin);
+  facts.import_seconds = static_cast<int>(took.count());
 }
 
 }  // namespace
@@ -70,12 +104,13 @@ void read_software(Facts& facts, const Order& order) {
     if (!own.empty()) facts.traits["program"] = own;
   }
   if (order.python.empty()) return;
-  const std::string text = versions(order.python);
+  const std::string text = answer_of(order.python, {"-c", kVersions}, kPythonLimit);
   for (std::string_view rest = text; !rest.empty();) {
     const std::string line(take_piece(rest, '\n'));
     const size_t space = line.find(' ');
     if (space != std::string::npos) facts.traits[line.substr(0, space)] = line.substr(space + 1);
   }
+  if (order.workers > 1 && !order.preloads && !order.program.empty()) time_imports(facts, order);
 }
 
 }  // namespace ddprun::doctor

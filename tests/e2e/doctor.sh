@@ -33,6 +33,22 @@ run doctor --log_dir "$work/file/logs"
 expect_exit 1
 expect_stdout "^FAIL  disk: $work/file/logs cannot be written: Not a directory$"
 
+# It says what --preload saves where workers would import for long. The module is not the real one.
+if python=$(command -v python3); then
+  echo 'import time; time.sleep(1)' >"$work/torch.py"
+  printf 'from torch import nn\nimport json\n' >"$work/train.py"
+  PYTHON_EXEC=$python run doctor --nproc_per_node 2 "$work/train.py"
+  expect_stdout '^warn  imports: each of 2 workers of a node would import torch for more than [0-9]+ s$'
+  expect_stdout '^      -> --preload torch imports it once on each node$'
+  for flags in '--nproc_per_node 1' '--nproc_per_node 2 --preload torch'; do
+    # shellcheck disable=SC2086
+    PYTHON_EXEC=$python run doctor $flags "$work/train.py"
+    expect_stdout '^doctor: .*; 1 node$'
+    expect_no_stdout 'imports'
+    [ ! -s "$err" ] || fail "something is on stderr"
+  done
+fi
+
 # Another program has the port.
 on serve start serve --rdzv_endpoint "$here:29500"
 wait_for_event serving

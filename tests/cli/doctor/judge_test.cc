@@ -190,6 +190,26 @@ TEST_CASE("doctor: a variable that one node lacks is named") {
   CHECK(found[0].text == "1 on b; none on a");
 }
 
+TEST_CASE("doctor: what imports would take on the slowest node is reported once, with --preload") {
+  std::vector<Facts> nodes = {healthy("a"), healthy("b"), healthy("c")};
+  for (Facts& node : nodes) {
+    node.workers = 8;
+    node.imports = "jax,torch";
+  }
+  CHECK(bad(compare(nodes)).empty());  // it takes no time
+  nodes[0].import_seconds = 3;
+  nodes[1].import_seconds = 4;
+  const Findings found = bad(compare(nodes));
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].check == "imports");
+  CHECK(found[0].level == Level::warn);
+  CHECK(found[0].text == "each of 8 workers of a node would import jax,torch for more than 4 s");
+  CHECK(found[0].remedy == "--preload jax,torch imports it once on each node");
+  nodes[1].imports.clear();
+  nodes[1].import_seconds = 0;
+  CHECK(contains(bad(compare(nodes)).at(0).text, "for more than 3 s"));
+}
+
 TEST_CASE("doctor: nodes without a report are not compared") {
   std::vector<Facts> nodes = {healthy("a"), healthy("b")};
   nodes[1].missing = "it has told nothing";
