@@ -95,6 +95,8 @@ def _ddprun_template():
     if has_first_path:
         first = {"-m": os.getcwd(), "-c": ""}
         sys.path.insert(0, first.get(words[0], os.path.dirname(os.path.realpath(words[0]))))
+    thresholds = gc.get_threshold()
+    gc.set_threshold(0)  # looking for garbage would take a tenth of the time
     for module in modules:
         try:
             __import__(module)
@@ -110,8 +112,9 @@ def _ddprun_template():
     after = dict(os.environb)
     imports_set = {name: value for name, value in after.items() if before.get(name) != value}
     imports_unset = before.keys() - after.keys()
+    if gc.get_threshold()[0] == 0:  # no module has set it
+        gc.set_threshold(*thresholds)
     collects = gc.isenabled()
-    gc.collect()
     gc.disable()
     gc.freeze()  # or the collector would write to each object, which copies its page
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
@@ -177,11 +180,29 @@ def _ddprun_template():
             os.close(each)
         return None
 
+    def unmap_libraries():
+        """Gives back the pages that are as in a library's file. Each worker maps those that it needs."""
+        MADV_DONTNEED = 4
+        libc.madvise.argtypes = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
+        place = ""
+        with open("/proc/self/smaps") as maps:
+            for line in maps:
+                name, *values = line.split()
+                if not name.endswith(":"):
+                    place = name if values[0] in ("r-xp", "r--p") and ".so" in values[-1] else ""
+                elif name == "Anonymous:" and values[0] != "0":
+                    place = ""  # it was written to
+                elif name == "Swap:" and values[0] == "0" and place:  # nor is in the swap
+                    begin, end = (int(each, 16) for each in place.split("-"))
+                    libc.madvise(begin, end - begin, MADV_DONTNEED)
+
     def serve():
-        while True:
+        forked = serve_round()
+        if forked is None:
+            unmap_libraries()
+        while forked is None:
             forked = serve_round()
-            if forked is not None:
-                return forked
+        return forked
 
     def reopen(descriptor, name, mode):
         """As Python opens its standard streams under -u."""
