@@ -90,8 +90,36 @@ def _ddprun_template():
                 return "a connection is open"
         return ""
 
-    before = dict(os.environb)
-    set_command_line([b"ddp-preload of %d" % agent], [b"=".join(each) for each in before.items()])
+    def next_request():
+        """The descriptors of a request, and of a worker's streams; None: the round has all its workers."""
+        request, ancillary, _, _ = line.recvmsg(16, socket.CMSG_SPACE(16), getattr(socket, "MSG_CMSG_CLOEXEC", 0))
+        if not request:
+            os._exit(0)  # the agent has ended
+        if not ancillary:
+            return None
+        numbers = ancillary[0][2]
+        return [int.from_bytes(numbers[at:at + 4], sys.byteorder) for at in range(0, len(numbers), 4)]
+
+    def read_request(descriptor):
+        """CPUs, the words of a command line, and an environment."""
+        with open(descriptor, "rb") as request:
+            request.seek(0)
+            cpus, count, *rest = request.read().split(b"\0")[:-1]
+        return [int(cpu) for cpu in cpus.split(b",") if cpu], rest[:int(count)], rest[int(count):]
+
+    def variables_of(environment):
+        variables = {}
+        for variable in environment:
+            name, is_set, value = variable.partition(b"=")
+            if name and is_set:
+                variables.setdefault(name, value)
+        return variables
+
+    before = variables_of(read_request(next_request()[0])[2])  # a script that executes python, and site, may change it
+    with open("/proc/self/cmdline", "rb") as file:
+        python = file.read().split(b"\0")
+    python = python[:python.index(b"-c")]
+    set_command_line([b"ddp-preload of %d" % agent], [b"=".join(each) for each in os.environb.items()])
     if has_first_path:
         first = {"-m": os.getcwd(), "-c": ""}
         sys.path.insert(0, first.get(words[0], os.path.dirname(os.path.realpath(words[0]))))
@@ -118,15 +146,6 @@ def _ddprun_template():
     gc.disable()
     gc.freeze()  # or the collector would write to each object, which copies its page
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-
-    def next_request():
-        """The descriptors of a worker's request and streams; None: the round has all its workers."""
-        request, ancillary, _, _ = line.recvmsg(16, socket.CMSG_SPACE(16), getattr(socket, "MSG_CMSG_CLOEXEC", 0))
-        if not request:
-            os._exit(0)  # the agent has ended
-        if not ancillary:
-            return None
-        return [int.from_bytes(ancillary[0][2][at:at + 4], sys.byteorder) for at in range(0, 16, 4)]
 
     def fork_workers(descriptors, tell_count):
         """Returns in each worker the descriptors of its request. Runs in a process of its own, which ends."""
@@ -216,18 +235,7 @@ def _ddprun_template():
         setattr(sys, name, new)
         setattr(sys, "__%s__" % name, new)
 
-    def set_environment(variables):
-        wanted = {}
-        for variable in variables:
-            name, is_set, value = variable.partition(b"=")
-            if name and is_set:
-                wanted.setdefault(name, value)
-        recorder = wanted.pop(b"DDPRUN_RECORDER_FOLDER", b"")  # whose hook the template has run
-        path = wanted.get(b"PYTHONPATH", b"")
-        if recorder and path.startswith(recorder):
-            wanted[b"PYTHONPATH"] = path[len(recorder) + 1:]
-            if not wanted[b"PYTHONPATH"]:
-                del wanted[b"PYTHONPATH"]
+    def set_environment(wanted):
         wanted.update(imports_set)
         for name in imports_unset:
             wanted.pop(name, None)
@@ -272,13 +280,9 @@ def _ddprun_template():
         os.setsid()
         for target in (0, 1, 2):
             os.dup2(descriptors[target + 1], target)
-        with open(descriptors[0], "rb") as request:
-            request.seek(0)
-            cpus, count, *rest = request.read().split(b"\0")[:-1]
+        cpus, command, environment = read_request(descriptors[0])
         for each in descriptors[1:]:
             os.close(each)
-        cpus = [int(cpu) for cpu in cpus.split(b",") if cpu]
-        command, environment = rest[:int(count)], rest[int(count):]
         for descriptor, name in ((0, "stdin"), (1, "stdout"), (2, "stderr")):
             reopen(descriptor, name, "r" if descriptor == 0 else "w")
         try:
@@ -286,7 +290,8 @@ def _ddprun_template():
                 os.sched_setaffinity(0, cpus)
         except OSError as error:
             sys.exit("cannot bind the worker to its CPUs: " + error.strerror)
-        set_environment(environment)
+        command = python + command[2:]  # after python -u
+        set_environment(variables_of(environment))
         set_command_line(command, environment)
         set_threads(cpus)
         renew()
@@ -309,14 +314,14 @@ def _ddprun_template():
             del main[name]
         if hasattr(sys, "orig_argv"):
             sys.orig_argv = command
-        sys.argv = command[2:]  # after python -u
-        what = sys.argv[0]
+        sys.argv = command[len(python):]
+        what, *rest = sys.argv
         if what == "-m":
-            sys.argv = ["-m"] + command[4:]
-            return functools.partial(runpy._run_module_as_main, command[3])
+            sys.argv = ["-m"] + rest[1:]
+            return functools.partial(runpy._run_module_as_main, rest[0])
         if what == "-c":
-            sys.argv = ["-c"] + command[4:]
-            return functools.partial(exec, compile(command[3], "<string>", "exec", dont_inherit=True), main)
+            sys.argv = ["-c"] + rest[1:]
+            return functools.partial(exec, compile(rest[0], "<string>", "exec", dont_inherit=True), main)
         if pkgutil.get_importer(what) is not None and (os.path.isdir(what) or not what.endswith(".py")):
             if has_first_path:
                 del sys.path[0]

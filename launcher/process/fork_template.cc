@@ -82,6 +82,10 @@ Result<> ForkTemplate::start(Command command) {
   }
   line_.assign(line[0]);
   const Fd its_line(line[1]);
+  const Result<Fd> request = file_with(fork_request(command));
+  if (!request) return request.error();
+  const std::array<int, 1> descriptors = {request->get()};
+  if (Result<> sent = send_descriptors(line[0], descriptors); !sent) return sent;
   if (pipe2(output, O_CLOEXEC) != 0) return os_error("cannot create a pipe", errno);
   fcntl(output[0], F_SETFL, O_NONBLOCK);
   output_.assign(output[0]);

@@ -9,8 +9,9 @@
 
 // The messages between the agent and the template of --preload (agent/worker/preload.py). Pure.
 //
-// To the template: one byte with four descriptors: a request, and the worker's stdin, stdout and
-// stderr; after the last worker of a round one byte alone. From it, fields that NUL separates:
+// To the template: one byte with a descriptor: a request that is its own command; then one byte
+// with four descriptors: a request, and the worker's stdin, stdout and stderr; after the last
+// worker of a round one byte alone. From it, fields that NUL separates:
 //
 //   ready                            it has imported all modules
 //   refused CAUSE                    workers may not be forked from it

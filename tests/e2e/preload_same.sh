@@ -18,7 +18,7 @@ atexit.register(lambda: os.environ.get("PROGRAM") == str(os.getpid()) and print(
 END
 mkdir folder package
 cat >show.py <<'END'
-import atexit, faulthandler, gc, heavy, multiprocessing, os, pickle, resource, signal, sys, threading
+import atexit, ctypes, faulthandler, gc, heavy, multiprocessing, os, pickle, resource, signal, site, sys, threading
 
 class Thing:
     pass
@@ -36,18 +36,20 @@ def stream(each):
 if __name__ == "__main__":
     own = sys.modules["__main__"]
     show(sorted(vars(own)), own.__file__, own.__spec__, own.__package__, own.__doc__, type(own.__loader__).__name__)
-    show(sys.argv, getattr(sys, "orig_argv", 0), sys.path, sys.flags, sys.executable, sys.prefix)
+    show(sys.argv, getattr(sys, "orig_argv", 0), sys.path, sys.flags, sys.executable, sys.prefix, site.ENABLE_USER_SITE)
     show([stream(each) for each in (sys.stdin, sys.stdout, sys.stderr)], sys.stdin is sys.__stdin__)
     show(open("/proc/self/cmdline").read().split("\0"), open("/proc/self/comm").read())
     shown = open("/proc/self/environ").read().rstrip("\0").split("\0")
     random_ones = "MASTER_PORT", "TORCHELASTIC_ERROR_FILE", "NOTIFY_SOCKET", "DDPRUN_MASTER_PORT"
-    show(sorted(each for each in shown if each.split("=")[0] not in random_ones))
+    show(sorted(each for each in shown if each.split("=")[0] not in random_ones + ("FROM_SCRIPT",)))
     show(sorted(each for each in os.environ.items() if each[0] not in random_ones))
     os.environ["PROGRAM"] = str(os.getpid())
     show({each: str(signal.getsignal(each)).split(" at ")[0] for each in signal.valid_signals()})
     show([line for line in open("/proc/self/status") if line.startswith(("SigB", "SigI", "SigC", "ShdPnd", "Threads"))])
     show(os.getsid(0) == os.getpid(), os.getpgid(0) == os.getpid(), os.getcwd(), os.umask(0o22))
     show([resource.getrlimit(each) for each in range(16)], os.sched_getaffinity(0), os.getpriority(os.PRIO_PROCESS, 0))
+    show("with a library:", "libfake_nvml" in open("/proc/self/maps").read())
+    show(ctypes.CDLL(None).prctl(3, 0, 0, 0, 0), open("/proc/self/coredump_filter").read())  # PR_GET_DUMPABLE
     show(sorted(os.listdir("/proc/self/fd"))[:3], len(os.listdir("/proc/self/fd")))
     show(gc.isenabled(), gc.get_threshold(), faulthandler.is_enabled(), threading.active_count())
     show(threading.main_thread().native_id == os.getpid(), threading.get_ident() == threading.main_thread().ident)
@@ -90,6 +92,42 @@ same --numa_binding exclusive --nproc_per_node 1 show.py
 same show.py fail
 OMP_NUM_THREADS=2 same show.py
 PYTHONSAFEPATH=1 PYTHONPATH=$work same show.py
+same --standalone --pass_local_rank dash show.py fork_only
+same --numa_binding exclusive --nproc_per_node 2 --no_prefix --local_ranks_filter 1 show.py fork_only
+(ulimit -S -n 300 && ulimit -c 0 && same show.py fork_only) || exit 1
+site=$("$PYTHON_EXEC" -c 'import sys; print("lib/python%d.%d/site-packages" % sys.version_info[:2])')
+mkdir -p "user/$site"
+echo 'import os; os.environ["CUSTOM"] = "of the user"' >"user/$site/usercustomize.py"
+PYTHONUSERBASE=$work/user same show.py fork_only
+# The interpreter may be a script that sets variables and options of Python.
+printf '#!/bin/sh\nFROM_SCRIPT=1 exec "%s" -X dev "$@"\n' "$PYTHON_EXEC" >wrapper
+chmod +x wrapper
+PYTHON_EXEC=$work/wrapper same show.py fork_only
+PYTHON_EXEC=$work/wrapper same -m show fork_only
+if "$PYTHON_EXEC" -m venv --without-pip venv 2>/dev/null; then
+  PYTHON_EXEC=$work/venv/bin/python same show.py fork_only
+  (unset PYTHON_EXEC && PATH=$work/venv/bin:$PATH same show.py) || exit 1
+  grep -q " $work/venv " plain || fail "not the Python of the venv"
+fi
+if [ -e "${FAKE_NVML_LIBRARY:-}" ] && [ -z "${ASAN_OPTIONS:-}${TSAN_OPTIONS:-}" ]; then
+  LD_PRELOAD=$FAKE_NVML_LIBRARY same show.py fork_only
+  grep -q '^with a library: True$' plain || fail "LD_PRELOAD has no effect"
+fi
+
+# A signal ends it in the same way, with a core or without.
+cat >dies.py <<'END'
+import heavy, os, signal, sys
+os.kill(os.getpid(), getattr(signal, sys.argv[1]))
+END
+mkdir cores
+for signal in SIGSEGV SIGABRT SIGTERM SIGKILL; do
+  for flags in '' '--preload heavy'; do
+    # shellcheck disable=SC2086
+    (ulimit -S -c "$(ulimit -H -c)" && cd cores && run $flags ../dies.py $signal) || exit 1
+    grep -oE "failed first: killed by $signal( \(core dumped\))?" "$err" || fail "not killed by $signal"
+  done | sort -u >ends
+  [ "$(wc -l <ends)" = 1 ] || fail "it ended in two ways: $(cat ends)"
+done
 
 # Numbers are not the same on all ranks.
 cat >random_numbers.py <<'END'
