@@ -31,6 +31,10 @@ expect_stderr 'srun started 3 tasks on a node, .* use srun --ntasks-per-node=1'
 
 batch --nodes 2 -- "exec $DDPRUN --nproc_per_node 2 $hello"
 expect_four_sums
+printf 'import os, sys\nprint("rank", os.environ["RANK"], "colorsys" in sys.modules)\n' >"$work/forked.py"
+batch --nodes 2 -- "exec $DDPRUN --nproc_per_node 2 --preload colorsys $work/forked.py"
+expect_exit 0
+for rank in 0 1 2 3; do expect_stdout "rank $rank True\$"; done
 batch --nodes 2 -- "exec $DDPRUN doctor"
 expect_stdout '^doctor: .* 2 nodes$'
 # shellcheck disable=SC2016

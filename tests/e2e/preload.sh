@@ -75,6 +75,25 @@ for victim in agent guardian template; do
   expect_no_process_left soon
 done
 
+# Workers are found by their script's name, and a signal reaches the handler that a module has set.
+cat >handles.py <<'END'
+import signal, sys
+def handle(number, _):
+    print("handled", number, flush=True)
+    sys.exit(7)
+signal.signal(signal.SIGTERM, handle)
+END
+echo 'import handles, time; print("ready", flush=True); time.sleep(600)' >"named_$$.py"
+start --nproc_per_node 2 --preload handles "named_$$.py"
+for rank in 0 1; do wait_until grep -q "\[$rank\] ready" "$out"; done
+[ "$(pgrep -f "^[^ ]*python[^ ]* -u named_$$.py\$" | sort)" = "$(for rank in 0 1; do worker_of $rank; done | sort)" ] ||
+  fail "not the workers: $(pgrep -af "named_$$.py")"
+pkill -f "^[^ ]*python[^ ]* -u named_$$.py\$"
+finish
+expect_exit 7
+for rank in 0 1; do expect_stdout "\[$rank\] handled 15"; done
+expect_no_process_left
+
 # Output has its streams and prefixes, rank 0 the input, and exit codes are Python's.
 cat >streams.py <<'END'
 import os, sys, heavy
@@ -155,4 +174,25 @@ on a expect_exit 0
 on b finish
 on b expect_exit 0
 [ "$(imports)" = 2 ] || fail "imported $(imports) times"
+expect_no_process_left
+
+# --hosts passes it on, and a job of several sizes forks from the same process when a node comes.
+: >"$IMPORTS"
+run --hosts localhost:2 --preload heavy --max_restarts 1 fails_once.py
+expect_exit 0
+[ "$(imports)" = 1 ] || fail "imported $(imports) times"
+: >"$IMPORTS"
+endpoint=(--nnodes 1:2 --rdzv_endpoint "$here:29400" "${quick[@]}" --last_call_timeout 1s --preload heavy waits.py)
+on a start "${endpoint[@]}"
+wait_for_stdout 'template [0-9]'
+template=$(cat "$IMPORTS")
+on b start --rdzv_conf is_host=false "${endpoint[@]}"
+forked_again() { [ "$(grep -c "template $template\$" "$out")" = 2 ]; }
+on a wait_until forked_again
+on b wait_for_stdout 'template [0-9]'
+for node in a b; do on $node kill "$ddprun"; done
+for node in a b; do
+  on $node finish
+  expect_exit 143
+done
 expect_no_process_left

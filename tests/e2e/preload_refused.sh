@@ -71,6 +71,23 @@ END
 chmod +x old_python
 PYTHON_EXEC=$work/old_python refused json 'Python 3\.7 is older than 3\.8'
 
+# The process that forks the workers, and ends then, is killed: that round fails.
+cat >killed_fork.py <<'END'
+import os, signal
+template = os.getpid()
+def killed_once():
+    if os.getppid() == template and not os.path.exists("killed"):
+        open("killed", "w").close()
+        os.kill(os.getpid(), signal.SIGKILL)
+os.register_at_fork(after_in_child=killed_once)
+END
+run --nproc_per_node 2 --preload killed_fork --max_restarts 1 program.py
+expect_exit 0
+expect_stderr 'the process of --preload ended \(exit 1\) while it forked the workers'
+expect_stderr 'restart 1 of 1'
+for rank in 0 1; do expect_stdout "^\[$rank\] rank $rank runs\$"; done
+expect_no_process_left
+
 # Sanitizers read /proc.
 if [ -z "${ASAN_OPTIONS:-}${TSAN_OPTIONS:-}" ] && unshare -rm mount -t tmpfs none /proc 2>/dev/null; then
   printf '#!/bin/sh\nmount -t tmpfs none /proc && exec "$@"\n' >without_proc

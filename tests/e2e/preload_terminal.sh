@@ -19,6 +19,13 @@ print("waits")
 time.sleep(600)
 PY
 
+cat >"$work/debugged.py" <<'PY'
+import os
+rank = os.environ["RANK"]
+if rank == "1":
+    breakpoint()
+PY
+
 on_terminal <<END
 type("$DDPRUN --preload json --max_restarts 1 $work/asks.py\n")
 for round in range(2):
@@ -34,8 +41,14 @@ for round in range(2):
 expect(prompt)
 type("echo code=\$?\n"), expect("^code=0\$"), expect(prompt)
 
+type("$DDPRUN --preload json --nproc_per_node 2 --pdb 1 $work/debugged.py\n")
+expect(r"\(Pdb\) "), type("p 'of ' + rank\n"), expect("^'of 1'\$")
+expect(r"\(Pdb\) "), type("c\n"), expect(prompt)
+type("echo code=\$?\n"), expect("^code=0\$"), expect(prompt)
+
 type("$DDPRUN --preload json --nproc_per_node 2 $work/waits.py\n")
-expect(r"^\[0\] waits\$"), expect(r"^\[1\] waits\$")
+for _ in range(2):
+    expect(r"^\[[01]\] waits\$")
 type("\x03")
 expect("KeyboardInterrupt"), expect(prompt)
 type("echo code=\$?\n"), expect("^code=130\$"), expect(prompt)
