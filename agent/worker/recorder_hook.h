@@ -19,8 +19,9 @@ import os
 import sys
 
 RECENT = 16  # calls of a group in an answer
-BACKENDS = ('gloo', 'nccl')
-SAME_SIZES = ('all_reduce', 'broadcast', 'reduce', '_allgather_base', '_reduce_scatter_base')  # on all ranks
+LIBRARIES = {'gloo': ('gloo',), 'nccl': ('nccl2', 'nccl-lazy')}  # the backends of each that record in one common way
+SAME_SIZES = ('all_reduce', 'broadcast', 'reduce', '_allgather_base', '_all_gather_base', '_reduce_scatter_base',
+              'all_gather_single', 'reduce_scatter_single')  # on all ranks
 place = os.environ.pop('DDPRUN_RECORDER_FOLDER', '')
 
 
@@ -43,18 +44,63 @@ def shown(entry):
     return f'#{entry["collective_seq_id"]} {name}' + (f'[{count}]' if count and name in SAME_SIZES else '')
 
 
+def can_record(c10d):
+    library = getattr(c10d.torch._C, '_distributed_c10d', None)
+    return any(hasattr(library, name) for name in ('_dump_fr_trace_json', '_dump_nccl_trace_json', '_dump_nccl_trace'))
+
+
+def recorded(c10d, library):
+    """What PyTorch's recorders have of the calls of a library; each release has other functions."""
+    import json
+    import pickle
+    found = c10d.torch._C._distributed_c10d
+    common = getattr(found, '_dump_fr_trace_json', None)
+    if library == 'nccl' and hasattr(found, '_dump_nccl_trace_json'):  # from 2.5
+        yield json.loads(found._dump_nccl_trace_json(True, False))
+    elif library == 'nccl' and hasattr(found, '_dump_nccl_trace'):
+        yield pickle.loads(found._dump_nccl_trace(True, False, False))  # of this process itself
+    for backend in LIBRARIES[library] if common else ():
+        try:
+            yield json.loads(common(True, False, backend))  # in later releases for each backend
+        except TypeError:
+            if backend == 'gloo':
+                yield json.loads(common(True, False))
+
+
+def turn_on(c10d):
+    """Earlier releases record nothing by default. A recorder reads its size once, when it is first asked."""
+    sizes = ('TORCH_FR_BUFFER_SIZE', 'TORCH_NCCL_TRACE_BUFFER_SIZE')
+    if any(size in os.environ for size in sizes):
+        return
+    size = sizes[0] if hasattr(c10d.torch._C._distributed_c10d, '_dump_fr_trace_json') else sizes[1]
+    os.environ[size] = '2000'
+    try:
+        for library in LIBRARIES:
+            list(recorded(c10d, library))
+    finally:
+        del os.environ[size]
+
+
 def groups_of(c10d):
-    """(backend, name) of each group that this rank is in, and a number for it that is the same on all its ranks."""
+    """(library, name) of each group that this rank is in, and a number for it that is the same on all its ranks."""
     import zlib
     world, found = c10d._world, {}
     for group, members in list(world.pg_group_ranks.items()):
         name = world.pg_names.get(group)
         if name is not None:
-            own = c10d.get_backend(group)  # or a name for several
-            for backend in (own,) if own in BACKENDS else BACKENDS:
-                text = f'{backend} {name} {sorted(members)}'
-                found[backend, name] = 1 << 32 | zlib.crc32(text.encode())
+            backends = c10d.get_backend_config(group)  # 'cpu:gloo,cuda:nccl'
+            for library in LIBRARIES:
+                if library in backends:
+                    text = f'{library} {name} {sorted(members)}'
+                    found[library, name] = 1 << 32 | zlib.crc32(text.encode())
     return found
+
+
+def is_open(call):
+    """NCCL's own recorder retires a call that timed out, too; others know no state."""
+    if call['profiling_name'].startswith('nccl:'):
+        return call['state'] != 'completed'
+    return not call['retired']
 
 
 def ended_in_message():
@@ -67,24 +113,31 @@ def ended_in_message():
     return any('send' in name or 'recv' in name for name in names)
 
 
+def calls_of(c10d, groups):
+    lists = {key: [] for key in groups}
+    for library in {library for library, _ in groups}:
+        for dump in recorded(c10d, library):
+            for entry in dump.get('entries', ()):
+                calls = lists.get((library, entry['process_group'][0]))
+                if calls is None or entry['is_p2p']:
+                    continue
+                if calls and entry['collective_seq_id'] < calls[-1]['collective_seq_id']:
+                    calls.clear()  # of an earlier group of this name
+                if calls and entry['collective_seq_id'] == calls[-1]['collective_seq_id']:
+                    calls.pop()  # of the same coalesced call
+                calls.append(entry)
+    return lists
+
+
 def answer(c10d, has_failed):
     import json
-    library = c10d.torch._C._distributed_c10d
     waits = has_failed and not ended_in_message()
     groups = groups_of(c10d)
-    lists = {key: [] for key in groups}
-    for backend in BACKENDS:
-        for entry in json.loads(library._dump_fr_trace_json(True, False, backend)).get('entries', ()):
-            calls = lists.get((backend, entry['process_group'][0]))
-            if calls is None or entry['is_p2p']:
-                continue
-            if calls and entry['collective_seq_id'] <= calls[-1]['collective_seq_id']:
-                calls.clear()  # of an earlier group of this name
-            calls.append(entry)
+    lists = calls_of(c10d, groups)
     found = []
     for key, number in groups.items():
         calls = lists[key]
-        numbers = [call['collective_seq_id'] for call in calls if not call['retired']]
+        numbers = [call['collective_seq_id'] for call in calls if is_open(call)]
         begun = calls[-1]['collective_seq_id'] if calls else 0
         found.append({'group': number, 'begun': begun, 'open': numbers[0] if numbers else begun * waits,
                       'failed': has_failed, 'recent': [shown(call) for call in calls[-RECENT:]]})
@@ -145,10 +198,10 @@ class Watch:
 
     @staticmethod
     def wrap(c10d):
-        library = getattr(c10d.torch._C, '_distributed_c10d', None)
         update = getattr(c10d, '_update_default_pg', None)
-        if update is None or not hasattr(library, '_dump_fr_trace_json'):
+        if update is None or not can_record(c10d):
             return
+        quietly(turn_on, c10d)
 
         def update_and_listen(group):
             update(group)
