@@ -10,6 +10,7 @@
 
 #include <boost/asio/steady_timer.hpp>
 
+#include "agent/ask/socket_folder.h"
 #include "agent/diagnosis/gone_message.h"
 #include "agent/job/command_line.h"
 #include "agent/job/consequence.h"
@@ -138,7 +139,13 @@ Outcome Agent::run() {
   master_.search([this](auto addresses) { on_master_found(std::move(addresses)); });
   boost::asio::steady_timer tidying(io_, kTidyingDelay);
   tidying.async_wait([this](boost::system::error_code cancelled) {
-    if (!cancelled) disk_.run(launcher::LogDir::remove_abandoned);
+    if (cancelled) return;
+    disk_.run(launcher::LogDir::remove_abandoned);
+    disk_.run([] {
+      for (const std::string& folder : ask::safe_folders(ask::lasting_folders())) {
+        launcher::remove_abandoned_dirs(folder, ask::kRecorderFolder);
+      }
+    });
   });
   io_.run();
   // As for every program, success counts only if the output could be written.

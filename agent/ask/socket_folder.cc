@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::string_view kEnding = ".sock";
 constexpr std::string_view kHeartbeats = "heartbeats-";  // begins such a socket's name
-constexpr std::string_view kRecorder = "recorder-";
+constexpr size_t kRandomLength = 6;  // of a recorder's name, as remove_abandoned_dirs expects it
 constexpr size_t kLongestRank = 16;  // "/" and a number
 constexpr size_t kLongestPath = sizeof(sockaddr_un::sun_path) - 1;
 constexpr size_t kShortestJob = 8;  // bytes of a job's name that still tell it from others
@@ -107,10 +107,9 @@ Result<std::string> usable_folder(const std::vector<std::string>& folders, size_
   return last;
 }
 
-/// A path whose name begins with `kind`, and to which `room` bytes may be added.
-Result<std::string> random_path(const std::vector<std::string>& folders, std::string_view kind,
-                                size_t room) {
-  const std::string name = std::string(kind) + rendezvous::random_name();
+/// A path to which `room` bytes may be added.
+Result<std::string> path_of(const std::vector<std::string>& folders, const std::string& name,
+                            size_t room) {
   const Result<std::string> folder = usable_folder(folders, 1 + name.size() + room);
   if (!folder) return folder;
   return *folder + "/" + name;
@@ -142,22 +141,28 @@ Result<std::string> socket_path(const std::vector<std::string>& folders, const s
 }
 
 Result<std::string> heartbeat_path(const std::vector<std::string>& folders) {
-  return random_path(folders, kHeartbeats, 0);
+  return path_of(folders, std::string(kHeartbeats) + rendezvous::random_name(), 0);
 }
 
 Result<std::string> recorder_path(const std::vector<std::string>& folders) {
-  return random_path(folders, kRecorder, kLongestRank);
+  const std::string random = rendezvous::random_name().substr(0, kRandomLength);
+  return path_of(folders, kRecorderFolder + random, kLongestRank);
+}
+
+std::vector<std::string> safe_folders(const std::vector<std::string>& folders) {
+  std::vector<std::string> safe;
+  for (const std::string& folder : folders) {
+    for (std::string& found : substitutes_of(folder)) safe.push_back(std::move(found));
+    if (is_safe(folder)) safe.push_back(folder);
+  }
+  return safe;
 }
 
 std::vector<Socket> sockets_in(const std::vector<std::string>& folders) {
   std::vector<Socket> sockets;
-  for (const std::string& named : folders) {
-    std::vector<std::string> safe = substitutes_of(named);
-    if (is_safe(named)) safe.push_back(named);
-    for (const std::string& folder : safe) {
-      for (const std::string& name : names_in(folder)) {
-        if (const auto pid = pid_in(name)) sockets.push_back({folder + "/" + name, *pid});
-      }
+  for (const std::string& folder : safe_folders(folders)) {
+    for (const std::string& name : names_in(folder)) {
+      if (const auto pid = pid_in(name)) sockets.push_back({folder + "/" + name, *pid});
     }
   }
   std::ranges::sort(sockets, {}, &Socket::path);

@@ -11,6 +11,7 @@
 #include "agent/worker/recorder_hook.h"
 #include "agent/worker/worker_env.h"
 #include "base/log.h"
+#include "launcher/output/log_dir.h"
 #include "launcher/process/py_spy.h"
 #include "launcher/process/recorded_calls.h"
 
@@ -35,6 +36,7 @@ void FlightRecorder::open(const JobSpec& job, const std::vector<std::string>& en
     return log::debug("no folder for the calls that PyTorch records");
   }
   folder_ = std::move(folder);
+  lock_ = launcher::lock_directory(folder_);  // works without a lock, too
   std::ofstream file(folder_ + kHookFile);
   file << kRecorderHook;
   file.close();

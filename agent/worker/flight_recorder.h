@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "agent/job/job_spec.h"
+#include "base/fd.h"
 #include "launcher/process/worker_calls.h"
 
 namespace ddprun::agent {
@@ -44,6 +45,7 @@ class FlightRecorder {
 
  private:
   std::string folder_;
+  Fd lock_;             // of the folder, as for all that remove_abandoned_dirs may remove
   int first_rank_ = 0;  // of those that may have left something
   int local_size_ = 0;
   std::vector<std::string> variables_;
