@@ -17,7 +17,7 @@
 #include "agent/diagnosis/gone_message.h"
 #include "agent/diagnosis/stack_helper.h"
 #include "agent/job/events.h"
-#include "agent/mpi/mpi_order.h"
+#include "agent/mpi/mpi_line.h"
 #include "agent/mpi/mpi_server.h"
 #include "agent/run.h"
 #include "base/colour.h"

@@ -13,7 +13,7 @@
 #include <boost/asio/read_until.hpp>
 #include <boost/asio/write.hpp>
 
-#include "agent/mpi/mpi_order.h"
+#include "agent/mpi/mpi_line.h"
 #include "agent/worker/worker_env.h"
 #include "base/log.h"
 #include "launcher/process/process_use.h"

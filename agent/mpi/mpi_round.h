@@ -12,8 +12,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "agent/job/job_spec.h"
-#include "agent/mpi/mpi_failure.h"
-#include "agent/mpi/mpi_news.h"
+#include "agent/mpi/mpi_line.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "launcher/process/spawn.h"

@@ -30,7 +30,7 @@
 #include <boost/asio/write.hpp>
 
 #include "agent/mpi/mpi_exchange.h"
-#include "agent/mpi/mpi_order.h"
+#include "agent/mpi/mpi_line.h"
 #include "agent/mpi/pmi1_server.h"
 #include "agent/mpi/pmix_server.h"
 #include "base/async_jobs.h"

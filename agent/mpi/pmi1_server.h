@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "agent/mpi/mpi_news.h"
+#include "agent/mpi/mpi_line.h"
 #include "agent/mpi/mpi_nodes.h"
 #include "rendezvous/layout.h"
 

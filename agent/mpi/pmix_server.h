@@ -10,7 +10,7 @@
 
 #include <boost/asio/any_io_executor.hpp>
 
-#include "agent/mpi/mpi_news.h"
+#include "agent/mpi/mpi_line.h"
 #include "agent/mpi/mpi_nodes.h"
 #include "base/error.h"
 #include "rendezvous/layout.h"

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/mpi/mpi_failure.h"
+#include "agent/mpi/mpi_line.h"
 
 #include <csignal>
 #include <string>
 
 #include "agent/mpi/mpi_hint.h"
-#include "agent/mpi/mpi_order.h"
 #include "tests/catch.h"
 
 using namespace ddprun;

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "agent/job/job_spec.h"
+#include "launcher/process/exit_status.h"
+#include "rendezvous/layout.h"
+#include "rendezvous/net/endpoint.h"
+
+// What the agent and the MpiServer of a round tell each other, and what that says about a rank.
+// Pure.
+
+namespace ddprun::agent {
+
+/// The settings of an MpiServer: what the agent tells it.
+struct MpiOrder {
+  Mpi mpi = Mpi::none;
+  std::string program;  ///< of the workers
+  rendezvous::Layout layout;
+  rendezvous::Endpoint store;  ///< the round's
+  std::vector<int> sockets;    ///< its end of each rank's PMI_FD, by local rank
+};
+
+/// Returns the order as arguments of ddprun, without its name.
+std::vector<std::string> arguments_of(const MpiOrder& order);
+
+/// Whether these arguments are of an MpiServer.
+bool is_mpi_server(std::span<const std::string> arguments);
+
+/// Reads them; nullopt: they are malformed.
+std::optional<MpiOrder> order_of(std::span<const std::string> arguments);
+
+/// A message of a round's MpiServer to its agent.
+struct MpiNews {
+  enum class Kind : char {
+    called_init = 'i',  ///< the rank is in MPI_Init, or has been
+    finalized = 'f',    ///< the rank has called MPI_Finalize
+    aborted = 'a',      ///< the rank has called MPI_Abort with `code`
+    variable = 'v',     ///< `text` belongs into the environment of every rank
+    ready = 'r',        ///< the ranks may be started
+    known = 'k',        ///< all that the ended rank has sent is read: the answer to "ended"
+    warning = 'w',      ///< `text` is for the user
+    failed = 'x',       ///< the round cannot go on, because of `text`
+  };
+
+  Kind kind = Kind::warning;
+  int local_rank = 0;
+  int code = 0;
+  std::string text = {};  ///< one printable line
+};
+
+/// The warning about a rank that called MPI_Comm_spawn.
+MpiNews spawn_refused(int local_rank, const rendezvous::Layout& layout);
+
+/// Returns the news as a line, with its newline.
+std::string line_of(const MpiNews& news);
+
+/// The news in a line without its newline; nullopt: it is malformed, or about a rank that a node
+/// with `local_size` workers does not have.
+std::optional<MpiNews> parse_mpi_news(std::string_view line, int local_size);
+
+/// The calls of MPI that a rank has made.
+struct MpiRank {
+  bool called_init = false;
+  bool finalized = false;
+  std::optional<int> abort_code = {};
+};
+
+/// How a rank of MPI has failed.
+struct MpiFailure {
+  launcher::ExitStatus status;
+  std::string cause;
+};
+
+/// Whether a rank of a job with several has failed, as MPI sees it: it called MPI_Abort, or has
+/// ended with exit code 0 and without MPI_Finalize, for which the others would wait. nullopt: MPI
+/// knows no more than `status`.
+std::optional<MpiFailure> mpi_failure(const MpiRank& rank, launcher::ExitStatus status,
+                                      int world_size);
+
+}  // namespace ddprun::agent
