@@ -40,6 +40,8 @@ def check(condition, text):
 def start(*words, environment=None, command=None):
     settings = {name: value for name, value in os.environ.items() if not name.startswith("PET_")}
     settings.update(environment or {})
+    if "--no-python" in words or settings.get("PET_NO_PYTHON") == "1":
+        settings.pop("DDPRUN_PRELOAD", None)
     return subprocess.Popen([*(command or launcher), *words], env=settings, stdin=subprocess.DEVNULL,
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=_folder)
 

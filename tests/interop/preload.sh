@@ -42,6 +42,8 @@ start --nproc_per_node 2 --preload $modules "$program" hang
 wait_for_stdout '\[1\] hangs'
 "$DDPRUN" stacks "$ddprun" >"$work/stacks"
 grep -q '^forgotten (preload.py:' "$work/stacks" || fail "$(cat "$work/stacks")"
+py-spy dump --pid "$(worker_of 1)" >"$work/dump"
+grep -qE '^ +forgotten \(.*preload\.py:[0-9]+\)$' "$work/dump" || fail "$(cat "$work/dump")"
 # The hook of the flight recorder came with the template.
 "$DDPRUN" status "$ddprun" >"$work/status"
 grep -q '#1 barrier' "$work/status" || fail "$(cat "$work/status")"
