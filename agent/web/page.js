@@ -13,7 +13,7 @@ const STATES = [
   { name: "running", shape: "●" },
   { name: "ended", shape: "✓" },
 ];
-const UNKNOWN = 1;
+const UNKNOWN = 1, RUNNING = 3;
 const severity = (state) => {
   const at = STATES.findIndex((one) => one.name === state);
   return at < 0 ? UNKNOWN : at;
@@ -111,6 +111,11 @@ function showVerdict() {
   showTitle(matter ? "▲ " : "", history ? history.state : "connecting");
 }
 
+// After the end ddprun does not answer: parts that show nothing are hidden.
+function showParts() {
+  for (const name of ["log", "stacks"]) $(name + "-part").hidden = isOver() && $(name).hidden;
+}
+
 function showLost() {
   const box = $("verdict");
   set(box, "◌ no answer: the job has ended, its ddprun cannot be reached, or too many look at it" +
@@ -164,21 +169,54 @@ function showFacts() {
   set($("program"), status.program);
 }
 
+// ---- Time: from the start of the job to now, or to its end, in both pictures
+
+function span() {
+  const end = history.events.find((one) => one.kind === "end");
+  return Math.max(1, end ? end.at : Math.max(history.seconds, status ? status.seconds : 0));
+}
+
+const MARK_WIDTH = 16;
+const timeScale = (width) => (at) => MARK_WIDTH / 2 + (width - MARK_WIDTH) * at / span();
+
+// The times [begin, end] in which workers ran.
+function rounds() {
+  const all = [];
+  let since = null;
+  const end = (until) => {
+    if (since !== null) all.push([since, until]);
+    since = null;
+  };
+  for (const one of history.events) {
+    if (["failure", "change", "stop", "end"].includes(one.kind)) end(one.at);
+    if (one.kind === "round") since = one.at;
+  }
+  end(span());
+  return all;
+}
+
 // ---- Ranks over time: a column for some seconds, a row for a rank or several, a cell for the worst state
 
-const COLUMNS = 240, COLUMN_SECONDS = 2.5, MOST_ROWS = 64, ROW = 24, MOST_HEIGHT = 192;
-let columns = [];  // { at, worst: Uint8Array by rank }
+const COLUMNS = 240, MOST_ROWS = 64, ROW = 24, MOST_HEIGHT = 192, UNSEEN = 255;
+let columns = [];        // the worst state by rank; a hole: the page was not open
+let columnSeconds = 2.5;
+
+function addTo(places, at, states) {
+  const column = places[at] = places[at] || [];
+  states.forEach((state, rank) => { column[rank] = Math.min(column[rank] ?? UNSEEN, state); });
+}
 
 function sample() {
-  const at = Math.floor(status.seconds / COLUMN_SECONDS) + (isOver() ? 1 : 0);
-  const size = ranks.reduce((most, rank) => Math.max(most, rank.rank + 1), 0);
-  let column = columns[columns.length - 1];
-  if (!column || column.at !== at || column.worst.length !== size) {
-    column = { at, worst: new Uint8Array(size).fill(255) };
-    columns.push(column);
-    columns = columns.filter((one) => one.at > at - COLUMNS);
+  if (isOver()) return;
+  while (status.seconds >= COLUMNS * columnSeconds) {
+    const fewer = [];
+    columns.forEach((states, at) => addTo(fewer, at >> 1, states));
+    columns = fewer;
+    columnSeconds *= 2;
   }
-  for (const rank of ranks) column.worst[rank.rank] = Math.min(column.worst[rank.rank], rank.severity);
+  const states = [];
+  for (const rank of ranks) states[rank.rank] = rank.severity;
+  addTo(columns, Math.floor(status.seconds / columnSeconds), states);
 }
 
 function prepared(canvas) {
@@ -196,42 +234,47 @@ const colour = (name) => getComputedStyle(document.documentElement).getPropertyV
 // A state's height tells it from others even without its colour.
 const HEIGHTS = [1, .8, 1, .6, .25];
 
-// Rows and columns fill the picture: it is as high as its rows need, and begins with the first column.
+// A cell is a state of one row. If the page was not open, the rounds show, paler, when all ranks ran.
 function drawGrid() {
-  const newest = columns.length ? columns[columns.length - 1] : null;
-  const size = newest ? newest.worst.length : 0;
+  const size = ranks.reduce((most, rank) => Math.max(most, rank.rank + 1), 0);
   const rows = Math.min(size, MOST_ROWS);
   const wanted = Math.min(Math.max(rows, 1) * ROW, MOST_HEIGHT) + "px";
   if ($("grid").style.height !== wanted) $("grid").style.height = wanted;
   const { draw, width, height } = prepared($("grid"));
   const colours = STATES.map((state) => colour(state.name));
   const edge = colour("page");
-  const shown = newest ? newest.at - columns[0].at + 1 : COLUMNS;
-  const cell = width / shown, tall = height / Math.max(rows, 1);
-  for (const column of columns) {
-    const worst = new Uint8Array(rows).fill(255);
-    column.worst.forEach((state, rank) => {
-      if (rank >= size) return;
+  const x = timeScale(width), tall = height / Math.max(rows, 1);
+  const cell = (row, state, from, until) => {
+    const high = Math.max(1, tall * HEIGHTS[state] - (rows > 40 ? 0 : 1));
+    const y = row * tall + (tall - high) / 2;
+    const left = Math.floor(x(from)), wide = Math.max(1, Math.floor(x(until)) - left);
+    draw.fillStyle = colours[state];
+    draw.fillRect(left, y, wide, high);
+    if (STATES[state].name === "failed" || STATES[state].name === "unknown") {
+      draw.fillStyle = edge;
+      draw.fillRect(left, y + high / 2 - 1, wide, Math.min(2, high / 3));
+    }
+  };
+  const past = rounds();
+  for (let at = 0; at * columnSeconds < span(); ++at) {
+    const from = at * columnSeconds, until = Math.min(from + columnSeconds, span());
+    draw.globalAlpha = columns[at] ? 1 : .4;
+    for (const [begin, end] of columns[at] ? [] : past) {
+      if (begin >= until || end <= from) continue;
+      for (let row = 0; row < rows; ++row) cell(row, RUNNING, Math.max(begin, from), Math.min(end, until));
+    }
+    const worst = [];
+    (columns[at] || []).forEach((state, rank) => {
       const row = Math.floor(rank * rows / size);
-      worst[row] = Math.min(worst[row], state);
+      if (rank < size) worst[row] = Math.min(worst[row] ?? UNSEEN, state);
     });
-    const x = Math.floor((shown - 1 - (newest.at - column.at)) * cell);
-    worst.forEach((state, row) => {
-      if (state === 255) return;
-      const high = Math.max(1, tall * HEIGHTS[state] - (rows > 40 ? 0 : 1));
-      const y = row * tall + (tall - high) / 2;
-      draw.fillStyle = colours[state];
-      draw.fillRect(x, y, Math.ceil(cell), high);
-      if (STATES[state].name === "failed" || STATES[state].name === "unknown") {
-        draw.fillStyle = edge;
-        draw.fillRect(x, y + high / 2 - 1, Math.ceil(cell), Math.min(2, high / 3));
-      }
-    });
+    worst.forEach((state, row) => cell(row, state, from, until));
   }
   const label = size ? size + " ranks: " + counts() : "no ranks yet";
   if ($("grid").getAttribute("aria-label") !== label) $("grid").setAttribute("aria-label", label);
-  set($("grid-note"), "As this page has seen them in the last " + duration(shown * COLUMN_SECONDS) +
-      (rows < size ? "; a row is up to " + Math.ceil(size / rows) + " ranks, as the worst of them." : ", a row for each rank."));
+  set($("grid-note"), "From the start of the job, " + duration(span()) +
+      (rows < size ? "; a row is up to " + Math.ceil(size / rows) + " ranks, as the worst of them" : ", a row for each rank") +
+      (columns.includes(undefined) ? "; paler before this page looked." : "."));
 }
 
 function makeLegend() {
@@ -240,11 +283,10 @@ function makeLegend() {
   }
 }
 
-// ---- Rounds and restarts
+// ---- Events
 
 const MARKS = { round: "▶", failure: "✕", change: "◆", suspect: "→", hang: "■", warning: "▲", progress: "●", stop: "■", end: "✓" };
 const BAD = ["failure", "hang", "warning"];
-const MARK_WIDTH = 16;
 
 const markOf = (one) => one.kind === "end" && !history.well ? "■" : MARKS[one.kind] || "·";
 
@@ -260,29 +302,12 @@ function markPlaces(x, width) {
 
 function drawTimeline() {
   const { draw, width, height } = prepared($("timeline"));
-  const span = Math.max(history.seconds, 1);
-  const x = (at) => 8 + (width - 16) * at / span;
-  let since = null;
-  const block = (until) => {
-    if (since === null) return;
-    draw.fillStyle = colour("running");
-    draw.fillRect(x(since), height / 2 - 4, Math.max(1, x(until) - x(since)), 8);
-    since = null;
-  };
-  for (const one of history.events) {
-    if (["failure", "change", "stop", "end"].includes(one.kind)) block(one.at);
-    if (one.kind === "round") since = one.at;
-  }
-  if (!isOver()) block(history.seconds);
   draw.font = "bold 14px system-ui, sans-serif";
   draw.textAlign = "center";
   draw.textBaseline = "middle";
-  const places = markPlaces(x, width);
-  draw.strokeStyle = colour("panel");
-  draw.lineWidth = 5;
+  const places = markPlaces(timeScale(width), width);
   history.events.forEach((one, at) => {
     draw.fillStyle = colour(BAD.includes(one.kind) ? "failed" : "text");
-    draw.strokeText(markOf(one), places[at], height / 2);
     draw.fillText(markOf(one), places[at], height / 2);
   });
 }
@@ -363,6 +388,22 @@ function gpuText(rank) {
   return busy + bytes(rank.gpu_memory) + " of " + bytes(rank.gpu_memory_total) + watts;
 }
 
+const HINTS = {  // by the place of their column
+  4: "CPU is the share of one processor in the last seconds", 5: "", 6: "output is how long ago the rank wrote last",
+  7: "GPU is its use and memory, by all processes", 8: "progress is the status of its last heartbeat",
+};
+
+// A column without a value is not shown, nor is its hint.
+function showColumns(shown) {
+  const hints = [];
+  for (const [at, hint] of Object.entries(HINTS)) {
+    const isEmpty = shown.every((row) => row.children[at].textContent === "");
+    $("ranks").classList.toggle("no-" + at, isEmpty);
+    if (!isEmpty && hint) hints.push(hint);
+  }
+  set($("hints"), hints.join("; "));
+}
+
 // While a row has the focus, all rows keep their places: moving it would take the focus away.
 function showTable() {
   const body = $("rows");
@@ -386,8 +427,7 @@ function showTable() {
     fillRow(row, rank, mostMemory);
     if (!focused && body.children[at] !== row) body.insertBefore(row, body.children[at] || null);
   });
-  $("ranks").classList.toggle("no-gpus", !ranks.some((rank) => rank.gpu_memory_total));
-  $("ranks").classList.toggle("no-progress", !ranks.some((rank) => rank.progress));
+  showColumns([...rows.values()]);
   $("all").hidden = ranks.length <= FEW;
   set($("shown"), ranks.length <= FEW ? "" : shown.length + " of " + ranks.length + " ranks are shown");
 }
@@ -497,6 +537,7 @@ function show(news) {
   }
   showVerdict();
   showAge();
+  showParts();
   showEvents();
   drawTimeline();
 }

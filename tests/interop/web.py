@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Looks at the pages of web.sh with Chromium: web.py WORK SCREENSHOTS JOB_URL DDPRUN HANG_URL SUCCESS_URL LARGE_URL"""
+"""Looks at the pages of web.sh with Chromium: web.py WORK SCREENSHOTS JOB_URL DDPRUN HANG_URL SUCCESS_URL FAILURE_URL
+WAIT_URL LARGE_URL"""
 import json
 import os
 import re
@@ -11,7 +12,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect, sync_playwright
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-work, screenshots, job_url, ddprun, hang_url, success_url, large_url = sys.argv[1:]
+work, screenshots, job_url, ddprun, hang_url, success_url, failure_url, wait_url, large_url = sys.argv[1:]
 DEADLINE = 120_000  # of what is waited for: only a test that hangs reaches it
 expect.set_options(timeout=DEADLINE)
 PHONE = {"width": 390, "height": 844}
@@ -37,6 +38,28 @@ def open_page(browser, url, viewport=DESKTOP, scheme="light"):
 
 def keep(page, name):
     page.screenshot(path=f"{screenshots}/{name}.png", full_page=True)
+
+
+class EachView:
+    """A page on a desktop and on a phone, light and dark, while the job goes through its states."""
+
+    def __init__(self, browser, url):
+        self.pages = {f"{name}-{scheme}": open_page(browser, url, viewport, scheme)
+                      for name, viewport in (("desktop", DESKTOP), ("phone", PHONE)) for scheme in ("light", "dark")}
+
+    def look(self, state, verdict, *, hidden=()):
+        for name, page in self.pages.items():
+            expect(page.locator("#verdict")).to_contain_text(verdict)
+            for place in hidden:
+                expect(page.locator(place)).to_be_hidden()
+            wide = page.evaluate("document.documentElement.scrollWidth")
+            assert wide <= page.viewport_size["width"], f"{state}, {name}: the page is {wide} pixels wide"
+            check_accessible(page, f"{state}, {name}")
+            keep(page, f"{state}-{name}")
+
+    def close(self):
+        for page in self.pages.values():
+            page.close()
 
 
 def check_accessible(page, what):
@@ -122,6 +145,10 @@ def look_at_job(browser):
         assert box["x"] >= 0 and box["x"] + box["width"] <= PHONE["width"], (cell.inner_text(), box)
     caption = phone.locator("caption").bounding_box()
     assert caption["x"] + caption["width"] <= PHONE["width"], caption
+    # Its pictures begin with the job, though the page is younger; then is paler.
+    expect(phone.locator("#grid-note")).to_contain_text("From the start of the job")
+    expect(phone.locator("#grid-note")).to_contain_text("paler before this page looked")
+    assert phone.evaluate("span() >= status.seconds && columns.findIndex((one) => one) > 0")
     check_accessible(phone, "a job on a phone")
     keep(phone, "phone")
     phone.close()
@@ -135,15 +162,33 @@ def look_at_job(browser):
     page.close()
 
 
+EMPTY_AT_THE_END = "#log-part", "#stacks-part", "th:text('CPU')", "th:text('Memory')", "th:text('Output')"
+
+
 def look_at_success(browser):
-    page = open_page(browser, success_url)
-    expect(page.locator("#rows tr")).to_have_count(2)
+    views = EachView(browser, success_url)
+    page = views.pages["desktop-light"]
+    expect(page.locator("#rows tr")).to_have_count(1)
+    views.look("one-rank", "round 0 runs with 1 rank on 1 node")
     open(work + "/succeed", "w").close()
-    expect(page.locator("#verdict")).to_have_text("✓ the job has succeeded")
-    expect(page.locator("#rows .ended")).to_have_count(2)
-    assert page.title().endswith(": succeeded"), page.title()
-    keep(page, "succeeded")
-    page.close()
+    views.look("succeeded", "✓ the job has succeeded", hidden=EMPTY_AT_THE_END)
+    expect(page.locator("#rows .ended")).to_have_count(1)
+    assert page.title() == "bash: succeeded", page.title()
+    views.close()
+
+
+def look_at_failure(browser):
+    views = EachView(browser, failure_url)
+    expect(views.pages["desktop-light"].locator("#rows tr")).to_have_count(8)
+    open(work + "/fail", "w").close()
+    views.look("failed", "▲ the job has failed: rank 5 failed first: exit 3", hidden=EMPTY_AT_THE_END[:3])
+    views.close()
+
+
+def look_at_wait(browser):
+    views = EachView(browser, wait_url)
+    views.look("waits", "this node is in no round yet", hidden=["caption"])
+    views.close()
 
 
 def look_at_hang(browser):
@@ -189,6 +234,8 @@ with sync_playwright() as playwright:
     look_at_job(browser)
     said = [line for line in said if "ERR_CONNECTION" not in line and "ERR_INCOMPLETE" not in line]
     look_at_success(browser)
+    look_at_failure(browser)
+    look_at_wait(browser)
     look_at_large_job(browser)
     look_at_hang(browser)
     assert said == [], said
