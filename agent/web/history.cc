@@ -47,6 +47,7 @@ void History::failed(double at, const rendezvous::Failure& failure, std::string 
   state_ = "failed";
   matter_ = told(std::move(sentence));
   add(at, "failure", matter_);
+  if (failure.pid != 0 && !failure.hung) latest_.back().rank = failure.rank;
 }
 
 void History::changed(double at, std::string sentence) {
@@ -108,7 +109,7 @@ void History::round_ended(double at) {
 
 void History::add(double at, const char* kind, std::string text) {
   if (latest_.size() == kMostEvents) latest_.pop_front();
-  latest_.push_back({at, kind, std::move(text)});
+  latest_.push_back({.at = at, .kind = kind, .text = std::move(text)});
 }
 
 std::string History::verdict() const {
@@ -125,6 +126,7 @@ std::string History::json(double now) const {
   json events = json::array();
   for (const HistoryEvent& one : latest_) {
     events.push_back({{"at", whole_milliseconds(one.at)}, {"kind", one.kind}, {"text", one.text}});
+    if (one.rank >= 0) events.back()["rank"] = one.rank;
   }
   const json object = {{"verdict", verdict()},
                        {"state", state_},

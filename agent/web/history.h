@@ -18,6 +18,7 @@ struct HistoryEvent {
   /// the matter of a warning is over), "stop" or "end".
   std::string kind;
   std::string text;  ///< sentences, of one line or more
+  int rank = -1;     ///< whose worker failed; -1: none
 };
 
 /// Why a round failed, in a word for a metric: "exit", "signal", "out_of_memory", "not_started",

@@ -98,6 +98,7 @@ function showVerdict() {
   const box = $("verdict");
   const stopped = ranks.filter((rank) => rank.state === "stopped");
   let text = history ? history.verdict : "connecting";
+  if (history && history.state === "waiting" && status?.waiting) text = "waits for " + status.waiting;
   let matter = history !== null && !history.well;
   if (history && history.well && stopped.length > 0) {
     text = (stopped.length === 1 ? "rank " : "ranks ") +
@@ -111,9 +112,13 @@ function showVerdict() {
   showTitle(matter ? "▲ " : "", history ? history.state : "connecting");
 }
 
-// After the end ddprun does not answer: parts that show nothing are hidden.
+// Parts that have nothing to show are hidden. After the end ddprun does not answer.
 function showParts() {
-  for (const name of ["log", "stacks"]) $(name + "-part").hidden = isOver() && $(name).hidden;
+  const hasRanks = ranks.length > 0, hasEvents = history.events.length > 0;
+  $("time-part").hidden = !hasRanks && !hasEvents;
+  $("events-part").hidden = !hasEvents;
+  $("ranks").hidden = !hasRanks;
+  for (const name of ["log", "stacks"]) $(name + "-part").hidden = (isOver() || !hasRanks) && $(name).hidden;
 }
 
 function showLost() {
@@ -132,10 +137,11 @@ function showTitle(mark, state) {
 
 // The last status may be from before the end, and its ddprun no longer answers.
 function endRanks() {
-  const ended = STATES.findIndex((state) => state.name === "ended");
+  const failure = history.events.findLast((one) => one.kind === "failure" || one.kind === "round");
   for (const rank of ranks) {
     if (rank.state !== "running" && rank.state !== "stopped") continue;
-    Object.assign(rank, { state: "ended", how: "", share: null, memory: 0, output_age: undefined, severity: ended });
+    const state = rank.rank === failure?.rank ? "failed" : "ended";
+    Object.assign(rank, { state, how: "", share: null, memory: 0, output_age: undefined, severity: severity(state) });
   }
 }
 
@@ -153,7 +159,7 @@ function showFacts() {
     ["Round", status.round < 0 ? "none yet" : String(status.round)],
     ["Restarts", status.restarts + " of " + status.max_restarts],
   ];
-  if (status.waiting) facts.push(["Waits for", status.waiting]);
+  if (status.waiting && history.state !== "waiting") facts.push(["Waits for", status.waiting]);
   const list = $("facts");
   while (list.children.length > facts.length) list.lastChild.remove();
   facts.forEach(([name, value], at) => {
@@ -529,6 +535,7 @@ function show(news) {
     ranks = ranksOf(status);
   }
   if (isOver()) endRanks();
+  showParts();
   if (status) {
     showFacts();
     sample();
@@ -537,7 +544,6 @@ function show(news) {
   }
   showVerdict();
   showAge();
-  showParts();
   showEvents();
   drawTimeline();
 }

@@ -182,12 +182,13 @@ def look_at_failure(browser):
     expect(views.pages["desktop-light"].locator("#rows tr")).to_have_count(8)
     open(work + "/fail", "w").close()
     views.look("failed", "▲ the job has failed: rank 5 failed first: exit 3", hidden=EMPTY_AT_THE_END[:3])
+    expect(views.pages["desktop-light"].locator("#rows tr").nth(0)).to_contain_text("5vm✕ failed")
     views.close()
 
 
 def look_at_wait(browser):
     views = EachView(browser, wait_url)
-    views.look("waits", "this node is in no round yet", hidden=["caption"])
+    views.look("waits", "● waits for 1 of 2 nodes", hidden=["#time-part", "#events-part", "#ranks", "#log-part", "#stacks-part"])
     views.close()
 
 

@@ -27,6 +27,7 @@ Failure failed_with(int wait_status, int pid = 4711) {
   Failure failure;
   failure.wait_status = wait_status;
   failure.pid = pid;
+  failure.rank = 1;
   return failure;
 }
 
@@ -61,6 +62,7 @@ TEST_CASE("web history: a failure is the verdict, and downtime counts, until the
   for (const json& one : object["events"]) kinds += one["kind"].get<std::string>() + " ";
   CHECK(kinds == "round failure suspect round change round end ");
   CHECK(object["events"][1]["at"] == 20);
+  CHECK(object["events"][1].value("rank", -1) == 1);
 }
 
 TEST_CASE("web history: a hang is the verdict until ranks make progress, or the round is over") {
