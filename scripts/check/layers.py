@@ -25,6 +25,7 @@ MODULES = {
     "remote": ("base launcher", "."),
     "cli": ("base engine store launcher rendezvous agent remote", "line manifest manual ask doctor ."),
     "collectives/include/ddp": ("", "."),
+    "python": ("collectives/include/ddp", "."),
     "examples": ("collectives/include/ddp", "."),  # with its folders
 }
 # Within collectives each is above all before it; those in one string are beside each other.
