@@ -154,6 +154,8 @@ class NodeWorkers {
   void on_hang_seen(std::chrono::duration<double> time, const CollectedStacks& seen);
   bool is_about_to_fail(int rank);
   void on_worker_ended(launcher::WorkerEnd end);
+  void on_mpi_known(const launcher::WorkerEnd& end);
+  void on_survived(const launcher::WorkerEnd& end);
   void take_end(launcher::WorkerEnd end);
   void on_success(int rank);
   void on_killed(const std::vector<int>& local_ranks,
@@ -197,6 +199,7 @@ class NodeWorkers {
   std::optional<MpiRound> mpi_;   // nullopt: the ranks are not connected by MPI
   std::vector<Started> started_;  // by local rank
   std::vector<int> succeeded_;
+  std::string survived_;  // the ranks that the others have survived, and how they ended
   std::function<void()> after_forking_;  // nullptr: nothing waits for the end of forking
 };
 

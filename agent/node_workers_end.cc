@@ -40,7 +40,7 @@ void NodeWorkers::on_worker_ended(launcher::WorkerEnd end) {
   if (!round_end_.is_stopping()) end_waiting("its tracer has let the worker go");
   timers_.worker_ended(end.pid);
   if (mpi_ && !end.stopped && !end.exec_failure) {
-    mpi_->ended(end.local_rank, [this, end] { take_end(end); });
+    mpi_->ended(end.local_rank, [this, end] { on_mpi_known(end); });
   } else {
     take_end(end);
   }
@@ -62,12 +62,33 @@ void NodeWorkers::note_end(const launcher::WorkerEnd& end) {
   }
 }
 
+/// A round that stops has no use for survivors.
+void NodeWorkers::on_mpi_known(const launcher::WorkerEnd& end) {
+  const bool is_lost = job_.mpi_ft && is_survivable(mpi_->of(end.local_rank));
+  if (!is_lost || layout_.world_size == 1 || round_end_.is_stopping()) return take_end(end);
+  mpi_->lost(end.local_rank, [this, end](bool others) {
+    others && !round_end_.is_stopping() ? on_survived(end) : take_end(end);
+  });
+}
+
+void NodeWorkers::on_survived(const launcher::WorkerEnd& end) {
+  const std::string rank = ranks_text({layout_.first_rank + end.local_rank});
+  const std::string how = end.status.success() ? "ended without MPI_Finalize" : end.status.text();
+  survived_.append(survived_.empty() ? "" : ", ").append(rank + " (" + how + ")");
+  record_end(end, "");
+  log::warning(rank + " (pid " + std::to_string(end.pid) + ") is lost: " + how +
+               "; the others go on without it (--mpi_ft)");
+}
+
 void NodeWorkers::take_end(launcher::WorkerEnd end) {
   std::string cause = timers_.cause(end.pid);
   const auto failure = mpi_ && !end.stopped
                            ? mpi_failure(mpi_->of(end.local_rank), end.status, layout_.world_size)
                            : std::nullopt;
   if (failure) std::tie(end.status, cause) = std::tie(failure->status, failure->cause);
+  if (!survived_.empty()) {
+    cause.append(cause.empty() ? "" : ", ").append("after the loss of " + survived_);
+  }
   if (end.stopped || (!end.exec_failure && !end.status.success())) {
     return round_end_.ended(end, trace_places(end), std::move(cause));
   }

@@ -26,6 +26,7 @@ void NodeWorkers::start(const rendezvous::Layout& layout, const rendezvous::Endp
   layout_ = layout;
   round_end_.clear(layout_);
   succeeded_.clear();
+  survived_.clear();
   started_.clear();
   aborts_.cancel();
   aborts_.set_unread({});

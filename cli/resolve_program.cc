@@ -120,6 +120,10 @@ void choose_mpi(agent::JobSpec& job, const Host& host) {
 Result<> resolve_mpi(RawOptions& raw, const Host& host) {
   agent::JobSpec& job = raw.job;
   raw.mpi ? void(job.mpi = *raw.mpi) : choose_mpi(job, host);
+  if (job.mpi_ft && !raw.mpi && job.mpi == agent::Mpi::none) job.mpi = agent::Mpi::pmix;
+  if (job.mpi_ft && job.mpi != agent::Mpi::pmix) {
+    return usage_error("--mpi_ft needs --mpi pmix: only ranks of Open MPI survive others");
+  }
   job.is_crowded = job.local_size > std::ssize(host.cpus());
   if (job.mpi == agent::Mpi::none) return {};
   if (!job.preload.empty()) {

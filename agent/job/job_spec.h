@@ -120,6 +120,7 @@ struct JobSpec : rendezvous::RoundSpec, rendezvous::LeaseSpec {
   bool virtual_local_rank = false;  ///< each has LOCAL_RANK 0, and only its local rank's GPU
   StoreHost store = StoreHost::agent;
   Mpi mpi = Mpi::none;
+  bool mpi_ft = false;           ///< ranks of Open MPI survive the loss of others
   bool may_lack_mpi = false;     ///< a script with no --mpi: its use of MPI is unknown
   bool is_crowded = false;       ///< this node has more workers than CPUs
   std::string role = "default";  ///< ROLE_NAME

@@ -2,6 +2,7 @@
 #include "agent/mpi/mpi_exchange.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <iterator>
 #include <set>
 #include <sstream>
@@ -30,6 +31,10 @@ std::string MpiExchange::uncalled_key(int node) {
   return "ddprun/mpi/uncalled/" + std::to_string(node);
 }
 
+std::string MpiExchange::lost_key(int number) {
+  return "ddprun/mpi/lost/" + std::to_string(number);
+}
+
 /// The last node to come wakes all others with one key.
 Result<> MpiExchange::begin(std::string_view own) {
   if (const Result<> connected = connect(); !connected) return connected;
@@ -39,15 +44,23 @@ Result<> MpiExchange::begin(std::string_view own) {
   if (const Result<> noted = client_->append(key("nodes"), node); !noted) return noted;
   const Result<std::int64_t> count = client_->add(key("count"), 1);
   if (!count) return count.error();
-  return *count == std::ssize(nodes_) ? client_->set(key("done"), "1") : Result<>();
+  return *count == std::ssize(nodes_) ? finish() : Result<>();
+}
+
+Result<> MpiExchange::finish() {
+  const Result<std::int64_t> number = client_->add("ddprun/mpi/exchanges", 1);
+  if (!number) return number.error();
+  const Result<std::string> done = client_->compare_set(key("done"), "", std::to_string(*number));
+  return done ? Result<>() : done.error();
 }
 
 Result<std::optional<std::string>> MpiExchange::end(std::chrono::milliseconds limit) {
-  const Result<> done = client_->wait({key("done")}, limit);
+  const Result<std::string> done = client_->get(key("done"), limit);
   if (!done && done.error().code == Errc::timed_out && !client_->lost()) {
     return std::optional<std::string>();
   }
   if (!done) return done.error();
+  number_of_all_ = std::atoll(done->c_str());
   Result<std::string> data = client_->get(key("data"), kStoreTime);
   if (!data) return data.error();
   return std::optional(std::move(*data));
@@ -80,6 +93,26 @@ Result<std::string> MpiExchange::uncalled_of(const std::vector<int>& nodes) {
     if (!ranks->empty()) all.append(all.empty() ? "" : ", ").append(*ranks);
   }
   return all;
+}
+
+Result<int> MpiExchange::publish_lost(int rank) {
+  if (const Result<> connected = connect(); !connected) return connected.error();
+  const Result<std::int64_t> count = client_->add("ddprun/mpi/lost", 1);
+  if (!count) return count.error();
+  const auto number = static_cast<int>(*count);
+  const Result<> told = client_->set(lost_key(number), std::to_string(rank));
+  return told ? Result<int>(number) : told.error();
+}
+
+Result<std::optional<int>> MpiExchange::next_lost(std::chrono::milliseconds limit) {
+  if (const Result<> connected = connect(); !connected) return connected.error();
+  const Result<std::string> rank = client_->get(lost_key(known_lost_ + 1), limit);
+  if (!rank && rank.error().code == Errc::timed_out && !client_->lost()) {
+    return std::optional<int>();
+  }
+  if (!rank) return rank.error();
+  ++known_lost_;
+  return std::optional(std::atoi(rank->c_str()));
 }
 
 }  // namespace ddprun::agent

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -34,6 +35,13 @@ class MpiExchange {
   /// order. nullopt: not yet, call again.
   Result<std::optional<std::string>> end(std::chrono::milliseconds limit);
 
+  /// Ends it for all of them without those that have not begun.
+  Result<> finish();
+
+  /// The number of the exchange that has ended: the same on all of its nodes, and of no other one
+  /// in the round.
+  std::int64_t number() const { return number_of_all_; }
+
   /// Nodes that have not begun.
   Result<std::vector<int>> missing();
 
@@ -43,10 +51,17 @@ class MpiExchange {
   /// The ranks that these nodes have published, joined.
   Result<std::string> uncalled_of(const std::vector<int>& nodes);
 
+  /// Tells all nodes of the round that a rank is lost, and returns how many are by now.
+  Result<int> publish_lost(int rank);
+
+  /// Waits for `limit` for the next rank that any node has lost. nullopt: not yet, call again.
+  Result<std::optional<int>> next_lost(std::chrono::milliseconds limit);
+
  private:
   Result<> connect();
   std::string key(std::string_view what) const;
   static std::string uncalled_key(int node);
+  static std::string lost_key(int number);
 
   const rendezvous::Endpoint store_;
   const int own_node_;
@@ -54,6 +69,8 @@ class MpiExchange {
   const std::vector<int> nodes_;
   std::optional<store::Client> client_;
   int number_ = 0;  // of the latest exchange
+  std::int64_t number_of_all_ = 0;
+  int known_lost_ = 0;
 };
 
 }  // namespace ddprun::agent

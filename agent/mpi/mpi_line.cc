@@ -11,7 +11,7 @@ namespace {
 
 constexpr const char* kServerFlag = "--mpi_server";
 constexpr size_t kTexts = 3;    // before the numbers
-constexpr size_t kNumbers = 8;  // before the sockets
+constexpr size_t kNumbers = 9;  // before the sockets
 
 constexpr std::string_view kKinds = "ifavrkwx";
 
@@ -32,9 +32,9 @@ launcher::ExitStatus exit_with(int code) {
 std::vector<std::string> arguments_of(const MpiOrder& order) {
   const rendezvous::Layout& layout = order.layout;
   std::vector<std::string> words = {kServerFlag, order.store.host, order.program};
-  for (const int number :
-       {static_cast<int>(order.mpi), int{order.store.port}, layout.round, layout.node_rank,
-        layout.node_count, layout.first_rank, layout.local_size, layout.world_size}) {
+  for (const int number : {static_cast<int>(order.mpi), int{order.store.port}, layout.round,
+                           layout.node_rank, layout.node_count, layout.first_rank,
+                           layout.local_size, layout.world_size, order.survives ? 1 : 0}) {
     words.push_back(std::to_string(number));
   }
   for (const int socket : order.sockets) words.push_back(std::to_string(socket));
@@ -62,9 +62,24 @@ std::optional<MpiOrder> order_of(std::span<const std::string> arguments) {
   order.layout.first_rank = numbers[5];
   order.layout.local_size = numbers[6];
   order.layout.world_size = numbers[7];
+  order.survives = numbers[8] != 0;
   order.sockets.assign(numbers.begin() + kNumbers, numbers.end());
   if (std::ssize(order.sockets) != order.layout.local_size) return std::nullopt;
   return order;
+}
+
+std::string line_of(MpiQuestion question, int local_rank) {
+  return std::string{static_cast<char>(question), ' '} + std::to_string(local_rank) + '\n';
+}
+
+std::optional<std::pair<MpiQuestion, int>> parse_mpi_question(std::string_view line,
+                                                              int local_size) {
+  if (line.size() < 3 || (line[0] != 'e' && line[0] != 'l') || line[1] != ' ') return std::nullopt;
+  int rank = -1;
+  const auto [end, error] = std::from_chars(line.data() + 2, line.data() + line.size(), rank);
+  if (error != std::errc() || end != line.data() + line.size()) return std::nullopt;
+  if (rank < 0 || rank >= local_size) return std::nullopt;
+  return std::pair(static_cast<MpiQuestion>(line[0]), rank);
 }
 
 MpiNews spawn_refused(int local_rank, const rendezvous::Layout& layout) {

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "agent/job/job_spec.h"
@@ -20,7 +21,8 @@ namespace ddprun::agent {
 /// The settings of an MpiServer: what the agent tells it.
 struct MpiOrder {
   Mpi mpi = Mpi::none;
-  std::string program;  ///< of the workers
+  bool survives = false;  ///< ranks survive the loss of others
+  std::string program;    ///< of the workers
   rendezvous::Layout layout;
   rendezvous::Endpoint store;  ///< the round's
   std::vector<int> sockets;    ///< its end of each rank's PMI_FD, by local rank
@@ -43,7 +45,7 @@ struct MpiNews {
     aborted = 'a',      ///< the rank has called MPI_Abort with `code`
     variable = 'v',     ///< `text` belongs into the environment of every rank
     ready = 'r',        ///< the ranks may be started
-    known = 'k',        ///< all that the ended rank has sent is read: the answer to "ended"
+    known = 'k',        ///< the answer to a line about this rank: see MpiQuestion
     warning = 'w',      ///< `text` is for the user
     failed = 'x',       ///< the round cannot go on, because of `text`
   };
@@ -53,6 +55,20 @@ struct MpiNews {
   int code = 0;
   std::string text = {};  ///< one printable line
 };
+
+/// What the agent tells an MpiServer about a rank whose process has ended. Each is answered with
+/// MpiNews::known.
+enum class MpiQuestion : char {
+  ended = 'e',  ///< answered when all that the rank had sent is read
+  lost = 'l',   ///< the others survive it: they are told first; `code` 1: some are left, 0: none
+};
+
+/// Returns it as a line, with its newline.
+std::string line_of(MpiQuestion question, int local_rank);
+
+/// The question in a line without its newline, and its local rank; nullopt: it is malformed.
+std::optional<std::pair<MpiQuestion, int>> parse_mpi_question(std::string_view line,
+                                                              int local_size);
 
 /// The warning about a rank that called MPI_Comm_spawn.
 MpiNews spawn_refused(int local_rank, const rendezvous::Layout& layout);
@@ -70,6 +86,12 @@ struct MpiRank {
   bool finalized = false;
   std::optional<int> abort_code = {};
 };
+
+/// Whether the other ranks may survive the end of this one's process, by ULFM: they are connected
+/// to it, and it has not ended them on purpose.
+constexpr bool is_survivable(const MpiRank& rank) {
+  return rank.called_init && !rank.finalized && !rank.abort_code;
+}
 
 /// How a rank of MPI has failed.
 struct MpiFailure {

@@ -72,7 +72,12 @@ Result<> MpiRound::start_server(const rendezvous::Endpoint& store) {
   Result<std::pair<Fd, Fd>> control = socket_pair();
   if (!control) return control.error();
   const Fd nothing(open("/dev/null", O_WRONLY | O_CLOEXEC));
-  MpiOrder order{job_.mpi, job_.program, layout_, store, {}};
+  MpiOrder order{.mpi = job_.mpi,
+                 .survives = job_.mpi_ft,
+                 .program = job_.program,
+                 .layout = layout_,
+                 .store = store,
+                 .sockets = {}};
   for (const Fd& end : server_ends_) order.sockets.push_back(end.get());
   launcher::Command command;
   command.program = "/proc/self/exe";  // also if the file was replaced meanwhile
@@ -139,7 +144,7 @@ void MpiRound::on_line(const std::string& line) {
     case MpiNews::Kind::ready:
       return be_ready({});
     case MpiNews::Kind::known:
-      return on_known(news->local_rank);
+      return on_known(*news);
     case MpiNews::Kind::warning:
       return log::warning(news->text);
     case MpiNews::Kind::failed:
@@ -156,25 +161,32 @@ void MpiRound::on_aborted(int local_rank, int code) {
 }
 
 void MpiRound::ended(int local_rank, std::function<void()> known) {
-  if (!control_.is_open()) return known();
-  waiting_.push_back({local_rank, std::move(known)});
-  error_code gone;  // then give_up() follows
-  boost::asio::write(control_, boost::asio::buffer("ended " + std::to_string(local_rank) + '\n'),
-                     gone);
+  ask(MpiQuestion::ended, local_rank, [known = std::move(known)](int) { known(); });
 }
 
-void MpiRound::on_known(int local_rank) {
-  const auto found = std::ranges::find(waiting_, local_rank, &Waiting::local_rank);
+void MpiRound::lost(int local_rank, std::function<void(bool others)> told) {
+  ask(MpiQuestion::lost, local_rank, [told = std::move(told)](int code) { told(code != 0); });
+}
+
+void MpiRound::ask(MpiQuestion question, int local_rank, std::function<void(int code)> known) {
+  if (!control_.is_open()) return known(0);
+  waiting_.push_back({local_rank, std::move(known)});
+  error_code gone;  // then give_up() follows
+  boost::asio::write(control_, boost::asio::buffer(line_of(question, local_rank)), gone);
+}
+
+void MpiRound::on_known(const MpiNews& news) {
+  const auto found = std::ranges::find(waiting_, news.local_rank, &Waiting::local_rank);
   if (found == waiting_.end()) return;
   const auto known = std::move(found->known);
   waiting_.erase(found);
   const std::weak_ptr alive = alive_;
-  known();
+  known(news.code);
   if (!alive.expired() && is_finishing_) finish();
 }
 
 void MpiRound::give_up() {
-  for (const Waiting& each : std::exchange(waiting_, {})) each.known();
+  for (const Waiting& each : std::exchange(waiting_, {})) each.known(0);
 }
 
 void MpiRound::finish() {

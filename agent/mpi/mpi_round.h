@@ -53,6 +53,10 @@ class MpiRound {
   /// The rank's process has ended: calls `known` when of() has all that it did, once.
   void ended(int local_rank, std::function<void()> known);
 
+  /// The rank is_survivable(): tells the others that it is lost, and then calls `told`, once, with
+  /// whether any other rank is left.
+  void lost(int local_rank, std::function<void(bool others)> told);
+
   /// Calls what waits to be called; nothing more will be known.
   void give_up();
 
@@ -68,7 +72,7 @@ class MpiRound {
  private:
   struct Waiting {
     int local_rank;
-    std::function<void()> known;
+    std::function<void(int code)> known;
   };
 
   Result<> make_sockets();
@@ -77,7 +81,8 @@ class MpiRound {
   void read();
   void on_line(const std::string& line);
   void on_aborted(int local_rank, int code);
-  void on_known(int local_rank);
+  void ask(MpiQuestion question, int local_rank, std::function<void(int code)> known);
+  void on_known(const MpiNews& news);
   void on_server_ended();
 
   const JobSpec& job_;

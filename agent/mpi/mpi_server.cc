@@ -13,6 +13,7 @@
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <sys/prctl.h>
@@ -50,6 +51,8 @@ using boost::system::error_code;
 
 /// From one look for ranks that others wait for to the next.
 constexpr std::chrono::seconds kLook{5};
+/// The same, for nodes that have no ranks left and need not be waited for.
+constexpr std::chrono::seconds kLookForLost{1};
 constexpr std::size_t kMostControl = 1 << 16;
 constexpr const char* kMemory = "/dev/shm";
 
@@ -88,15 +91,22 @@ struct Attempt {
   std::string uncalled{};      ///< ranks of these that have not called MPI_Init
 };
 
-/// Publishes `own` first, if there is any. Blocks: it runs on a thread of its own.
-Attempt attempt_exchange(MpiExchange& exchange, const std::optional<std::string>& own) {
+/// Publishes `own` first, if there is any. Does not wait for nodes whose ranks are all `lost`.
+/// Blocks: it runs on a thread of its own.
+Attempt attempt_exchange(MpiExchange& exchange, const std::optional<std::string>& own,
+                         std::chrono::seconds limit, const std::set<int>& lost) {
   if (own) {
     if (const Result<> begun = exchange.begin(*own); !begun) return {.data = begun.error()};
   }
-  Attempt attempt{.data = exchange.end(2 * kLook)};
+  Attempt attempt{.data = exchange.end(limit)};
   if (!attempt.data || *attempt.data) return attempt;
   Result<std::vector<int>> missing = exchange.missing();
   if (!missing) return {.data = missing.error()};
+  std::erase_if(*missing, [&lost](int node) { return lost.contains(node); });
+  if (missing->empty()) {
+    const Result<> finished = exchange.finish();
+    return {.data = finished ? exchange.end(limit) : finished.error()};
+  }
   Result<std::string> uncalled = exchange.uncalled_of(*missing);
   if (!uncalled) return {.data = uncalled.error()};
   attempt.missing = std::move(*missing);
@@ -113,7 +123,8 @@ class NodeMpi {
         jobs_(io_.get_executor()),
         look_(io_),
         called_(static_cast<size_t>(order.layout.local_size)),
-        uncalled_of_nodes_(std::make_shared<MpiExchange>(exchange_among("uncalled", {}))) {
+        uncalled_of_nodes_(std::make_shared<MpiExchange>(exchange_among("uncalled", {}))),
+        losses_(std::make_shared<MpiExchange>(exchange_among("lost", {}))) {
     for (const int socket : order.sockets) sockets_.emplace_back(io_, socket);
   }
 
@@ -123,14 +134,14 @@ class NodeMpi {
     std::iota(all_nodes_.begin(), all_nodes_.end(), 0);
     exchange("nodes" + std::to_string(static_cast<int>(order_.mpi)), all_nodes_,
              row_of(layout_, host_name(), random_token()),
-             [this](const std::string& rows) { begin(rows); });
+             [this](const std::string& rows, std::int64_t) { begin(rows); });
     look_for_uncalled();
     io_.run();
     for (const std::string& file : left_files_) unlink(file.c_str());
   }
 
  private:
-  using Exchanged = std::function<void(const std::string&)>;
+  using Exchanged = std::function<void(const std::string& all, std::int64_t number)>;
 
   /// With nodes of the round: each has one of the same name.
   struct Exchange {
@@ -149,6 +160,7 @@ class NodeMpi {
     for (const std::string& file : mpich_files(*nodes, layout_.node_rank)) {
       left_files_.push_back(std::string(kMemory) + '/' + file);
     }
+    local_sizes_ = nodes->local_sizes;
     pmi1_.emplace(layout_, *nodes);
     for (size_t i = 0; i < sockets_.size(); ++i) watch(i);
     tell({.kind = MpiNews::Kind::ready});
@@ -164,6 +176,8 @@ class NodeMpi {
                exchange("pmix/" + name, among, std::move(own), std::move(exchanged));
              }});
     if (!server) return server.error();
+    pmix_ = *server;
+    if (order_.survives && layout_.node_count > 1) watch_losses();
     for (const std::string& variable : (*server)->variables()) {
       tell({.kind = MpiNews::Kind::variable, .text = variable});
     }
@@ -203,7 +217,7 @@ class NodeMpi {
   /// A rank that does not read its answers is not waited for: each has asked for its one.
   void answer() {
     if (auto puts = pmi1_->take_barrier()) {
-      exchange("pmi1", all_nodes_, std::move(*puts), [this](const std::string& all) {
+      exchange("pmi1", all_nodes_, std::move(*puts), [this](const std::string& all, std::int64_t) {
         pmi1_->end_barrier(all);
         answer();
       });
@@ -222,10 +236,11 @@ class NodeMpi {
     return {order_.store, layout_.node_rank, name, nodes};
   }
 
-  /// Calls `exchanged` with what all these nodes have given, in a later turn if there are several.
+  /// Calls `exchanged` with what all these nodes have given, and a number that no other exchange of
+  /// ranks of these nodes has, in a later turn if there are several.
   void exchange(const std::string& name, const std::vector<int>& nodes, std::string own,
                 Exchanged exchanged) {
-    if (nodes.size() == 1) return exchanged(own);
+    if (nodes.size() == 1) return exchanged(own, 2 * ++own_exchanges_);
     Exchange& one = exchanges_[name];
     if (!one.with) one.with = std::make_shared<MpiExchange>(exchange_among(name, nodes));
     one.own = std::move(own);
@@ -234,8 +249,9 @@ class NodeMpi {
   }
 
   void attempt(Exchange& one) {
-    jobs_.run([with = one.with,
-               own = std::exchange(one.own, std::nullopt)] { return attempt_exchange(*with, own); },
+    const auto limit = order_.survives ? kLookForLost : 2 * kLook;
+    jobs_.run([with = one.with, own = std::exchange(one.own, std::nullopt), limit,
+               lost = lost_nodes_] { return attempt_exchange(*with, own, limit, lost); },
               [this, &one](const Attempt& attempt) { on_attempt(one, attempt); });
   }
 
@@ -243,7 +259,9 @@ class NodeMpi {
     if (!attempted.data) {
       return fail("the nodes' MPI ranks lost each other: " + attempted.data.error().message);
     }
-    if (*attempted.data) return std::exchange(one.exchanged, nullptr)(**attempted.data);
+    if (*attempted.data) {
+      return std::exchange(one.exchanged, nullptr)(**attempted.data, 2 * one.with->number() + 1);
+    }
     if (!pmi1_) {
       warn("MPI waits for " + std::string(attempted.missing.size() == 1 ? "node " : "nodes ") +
            compress_ranks(attempted.missing) + ": do all nodes have the same --mpi?");
@@ -293,14 +311,56 @@ class NodeMpi {
                      });
   }
 
-  /// "ended RANK": what the rank has sent before its end is in its socket.
+  /// What an ended rank has sent before its end is in its socket.
   void on_control(std::string_view line) {
-    int rank = -1;
-    line.remove_prefix(std::min(line.find(' ') + 1, line.size()));
-    std::from_chars(line.data(), line.data() + line.size(), rank);
-    if (rank < 0 || rank >= layout_.local_size) return;
-    drain(static_cast<size_t>(rank));
-    tell({MpiNews::Kind::known, rank});
+    const auto question = parse_mpi_question(line, layout_.local_size);
+    if (!question) return;
+    if (question->first == MpiQuestion::lost) return on_lost(question->second);
+    drain(static_cast<size_t>(question->second));
+    tell({MpiNews::Kind::known, question->second});
+  }
+
+  /// Ranks of other nodes learn it from their MpiServer, and those of this one, if there are
+  /// several nodes, when it has come back.
+  void on_lost(int local_rank) {
+    const int rank = layout_.first_rank + local_rank;
+    if (layout_.node_count == 1) {
+      if (pmix_ != nullptr) pmix_->notify_lost(rank);
+      return answer_lost(local_rank, ++lost_);
+    }
+    // Several may be on their way at once, each by a connection of its own.
+    const auto with = std::make_shared<MpiExchange>(exchange_among("lost", {}));
+    jobs_.run([with, rank] { return with->publish_lost(rank); },
+              [this, local_rank](const Result<int>& lost) {
+                answer_lost(local_rank, lost ? *lost : layout_.world_size);
+              });
+  }
+
+  void answer_lost(int local_rank, int lost) {
+    tell({.kind = MpiNews::Kind::known,
+          .local_rank = local_rank,
+          .code = lost < layout_.world_size ? 1 : 0});
+  }
+
+  void watch_losses() {
+    jobs_.run([with = losses_] { return with->next_lost(2 * kLook); },
+              [this](const Result<std::optional<int>>& rank) {
+                if (!rank)
+                  return fail("the nodes' MPI ranks lost each other: " + rank.error().message);
+                if (*rank) note_lost(**rank);
+                watch_losses();
+              });
+  }
+
+  void note_lost(int rank) {
+    pmix_->notify_lost(rank);
+    lost_ranks_.insert(rank);
+    int first = 0;
+    for (size_t node = 0; node < local_sizes_.size(); first += local_sizes_[node++]) {
+      int left = local_sizes_[node];
+      for (int i = 0; i < local_sizes_[node]; ++i) left -= lost_ranks_.contains(first + i) ? 1 : 0;
+      if (left == 0) lost_nodes_.insert(static_cast<int>(node));
+    }
   }
 
   void warn(const std::string& text) {
@@ -339,11 +399,17 @@ class NodeMpi {
   std::vector<int> all_nodes_;
   std::optional<Pmi1Server> pmi1_;  // nullopt: not all nodes are known
   std::map<std::string, Exchange> exchanges_;
-  std::vector<bool> called_;  // MPI_Init, by local rank
-  std::string uncalled_;      // at the last look
-  std::string warning_;       // the last one
+  std::int64_t own_exchanges_ = 0;  // of this node alone
+  std::vector<bool> called_;        // MPI_Init, by local rank
+  std::string uncalled_;            // at the last look
+  std::string warning_;             // the last one
   std::shared_ptr<MpiExchange> uncalled_of_nodes_;
   bool is_publishing_ = false;
+  PmixServer* pmix_ = nullptr;             // nullptr: PMIx is not served
+  std::shared_ptr<MpiExchange> losses_;    // --mpi_ft, on several nodes
+  std::set<int> lost_ranks_, lost_nodes_;  // likewise
+  std::vector<int> local_sizes_;           // of each node
+  int lost_ = 0;                           // on one node
 };
 
 }  // namespace

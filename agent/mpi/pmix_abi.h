@@ -4,6 +4,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <optional>
+#include <string_view>
 #include <sys/types.h>
 
 // The part of libpmix.so.2 that PmixServer uses: PMIx 4.2 to 6.1 have these sizes, places and
@@ -13,6 +16,7 @@ namespace ddprun::agent::pmix {
 
 using Status = int;
 inline constexpr Status kSuccess = 0;
+inline constexpr Status kProcAborted = -7;
 inline constexpr Status kNotSupported = -47;
 inline constexpr Status kOperationSucceeded = -157;  ///< done: no callback follows
 
@@ -24,7 +28,17 @@ struct Proc {
 };
 static_assert(sizeof(Proc) == 260);
 
-enum class Type : std::uint16_t { string = 3, uint32 = 14, rank = 40, regex = 49 };
+enum class Type : std::uint16_t {
+  string = 3,
+  size = 4,
+  uint32 = 14,
+  proc = 22,
+  byte_object = 27,
+  array = 39,
+  rank = 40,
+  regex = 49,
+};
+enum class Range : std::uint8_t { of_namespace = 3 };
 
 /// A key and its value, which only info_load() writes.
 struct Info {
@@ -34,10 +48,37 @@ struct Info {
 };
 static_assert(sizeof(Info) == 552);
 
+struct ByteObject {
+  const char* bytes;
+  std::size_t size;
+};
+
+struct Array {
+  Type type;
+  std::size_t size;
+  const void* elements;
+};
+
+/// Returns the bytes of an Info whose value is a ByteObject; nullopt: it is something else.
+inline std::optional<std::string_view> bytes_of(const Info& info) {
+  struct Value {
+    Type type;
+    alignas(8) ByteObject bytes;
+  } value;
+  static_assert(sizeof value <= sizeof info.value);
+  std::memcpy(&value, info.value.data(), sizeof value);
+  if (value.type != Type::byte_object) return std::nullopt;
+  return std::string_view(value.bytes.bytes, value.bytes.size);
+}
+
+enum class GroupCall : int { construct = 0, destruct = 1 };
+
 using Done = void (*)(Status, void* data);
 using Release = void (*)(void* data);
 using ModexDone = void (*)(Status, const char* bytes, std::size_t size, void* data, Release,
                            void* release_data);
+
+using InfoDone = void (*)(Status, Info*, std::size_t, void* data, Release, void* release_data);
 
 /// The callbacks, in the order of pmix_server_module_t up to that of PMIx 4.2; later releases have
 /// more, which stay empty.
@@ -59,7 +100,10 @@ struct Module {
   Unused listener, notify_event, query, tool_connected, log, allocate;
   Status (*job_control)(const Proc*, const Proc*, std::size_t, const Info*, std::size_t, Unused,
                         void* data);
-  Unused monitor, get_credential, validate_credential, iof_pull, push_stdin, group, fabric;
+  Unused monitor, get_credential, validate_credential, iof_pull, push_stdin;
+  Status (*group)(GroupCall, char* name, const Proc*, std::size_t, const Info*, std::size_t,
+                  InfoDone, void* data);
+  Unused fabric;
   Status (*client_connected2)(const Proc*, void* object, Info*, std::size_t, Done, void* data);
   std::array<Unused, 36> of_later_releases;
 };
@@ -71,6 +115,9 @@ using RegisterNamespace = Status(const char* nspace, int local_size, Info*, std:
 using RegisterClient = Status(const Proc*, uid_t, gid_t, void* object, Done, void* data);
 using SetupFork = Status(const Proc*, char*** environment);
 using InfoLoad = Status(Info*, const char* key, const void* value, Type);
+using NotifyEvent = Status(Status event, const Proc* source, Range, const Info*, std::size_t, Done,
+                           void* data);
 using ErrorString = const char*(Status);
+using GetVersion = const char*();
 
 }  // namespace ddprun::agent::pmix

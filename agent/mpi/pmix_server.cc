@@ -22,6 +22,7 @@ namespace ddprun::agent {
 namespace {
 
 constexpr const char* kSoname = "libpmix.so.2";
+constexpr const char* kGroupData = "pmix.grp.endpt";
 constexpr const char* kBesideProgram = "/../lib/openmpi/";  // in an environment of Python
 
 PmixServer* the_server = nullptr;  // callbacks have no data of ours
@@ -72,9 +73,18 @@ struct PmixServer::Library {
   pmix::RegisterClient* register_client;
   pmix::SetupFork* setup_fork;
   pmix::InfoLoad* info_load;
+  pmix::NotifyEvent* notify_event;
   pmix::ErrorString* error_string;
+  pmix::GetVersion* get_version;
 
   static Result<Library> load(const std::string& program);
+
+  /// Clients of PMIx 5, the first with groups, do not understand the answers of 4. The server of 6
+  /// would want other ones.
+  bool has_groups() const {
+    const std::string_view text = get_version();
+    return text.substr(std::min(text.find_first_of("0123456789"), text.size())).starts_with("5.");
+  }
 
   Error error(const std::string& what, pmix::Status status) const {
     return {Errc::system, std::string(kSoname) + ": " + what + ": " + error_string(status)};
@@ -111,7 +121,9 @@ Result<PmixServer::Library> PmixServer::Library::load(const std::string& program
   find(found.register_client, "PMIx_server_register_client");
   find(found.setup_fork, "PMIx_server_setup_fork");
   find(found.info_load, "PMIx_Info_load");
+  find(found.notify_event, "PMIx_Notify_event");
   find(found.error_string, "PMIx_Error_string");
+  find(found.get_version, "PMIx_Get_version");
   if (missing == nullptr) return found;
   return Error{Errc::system, std::string(kSoname) + " has no " + missing +
                                  ": Open MPI's ranks need libpmix 4.2 or later"};
@@ -160,25 +172,45 @@ struct PmixServer::Callbacks {
     return pmix::kOperationSucceeded;
   }
 
-  static Status fence(const pmix::Proc* procs, std::size_t count, const pmix::Info*, std::size_t,
-                      char* bytes, std::size_t size, pmix::ModexDone done, void* data) {
-    std::set<int> ranks;  // empty: all
+  /// The ranks among these processes; empty: all.
+  static std::set<int> ranks_of(const pmix::Proc* procs, std::size_t count) {
+    std::set<int> ranks;
     for (std::size_t i = 0; i < count; ++i) {
-      if (procs[i].rank == pmix::kWildcard) {
-        ranks.clear();
-        break;
-      }
+      if (procs[i].rank == pmix::kWildcard) return {};
       ranks.insert(static_cast<int>(procs[i].rank));
     }
+    return ranks;
+  }
+
+  /// A group of ranks that a communicator is made from. libpmix has its ranks of this node
+  /// together, and lets them leave the group by itself.
+  static Status group(pmix::GroupCall call, char* name, const pmix::Proc* procs, std::size_t count,
+                      const pmix::Info* wishes, std::size_t wish_count, pmix::InfoDone done,
+                      void* data) {
+    if (call == pmix::GroupCall::destruct) return pmix::kOperationSucceeded;
+    std::string own;  // what these ranks tell each other
+    for (std::size_t i = 0; i < wish_count; ++i) {
+      if (std::string_view(wishes[i].key.data()) != kGroupData) continue;
+      own = pmix::bytes_of(wishes[i]).value_or("");
+    }
     boost::asio::post(the_server->executor_,
-                      [ranks = std::move(ranks), own = std::string(bytes, size), done, data] {
-                        the_server->on_fence(ranks, own, [done, data](std::string all) {
-                          auto* kept = new std::string(std::move(all));
-                          done(
-                              pmix::kSuccess, kept->data(), kept->size(), data,
-                              [](void* text) { delete static_cast<std::string*>(text); }, kept);
-                        });
-                      });
+                      [name = std::string(name), members = std::vector(procs, procs + count),
+                       own = std::move(own), done,
+                       data] { the_server->on_group(name, members, own, done, data); });
+    return pmix::kSuccess;
+  }
+
+  static Status fence(const pmix::Proc* procs, std::size_t count, const pmix::Info*, std::size_t,
+                      char* bytes, std::size_t size, pmix::ModexDone done, void* data) {
+    boost::asio::post(the_server->executor_, [ranks = ranks_of(procs, count),
+                                              own = std::string(bytes, size), done, data] {
+      the_server->on_fence(ranks, own, [done, data](std::string all, std::int64_t) {
+        auto* kept = new std::string(std::move(all));
+        done(
+            pmix::kSuccess, kept->data(), kept->size(), data,
+            [](void* text) { delete static_cast<std::string*>(text); }, kept);
+      });
+    });
     return pmix::kSuccess;
   }
 };
@@ -208,6 +240,7 @@ Result<> PmixServer::begin(const Library& library, const std::string& folder) {
   module.register_events = Callbacks::register_events;
   module.deregister_events = Callbacks::deregister_events;
   module.job_control = Callbacks::job_control;
+  if (library.has_groups()) module.group = Callbacks::group;
   module.client_connected2 = Callbacks::connected;
   std::vector<pmix::Info> infos;
   const std::string& host = nodes_.hosts[static_cast<size_t>(layout_.node_rank)];
@@ -270,6 +303,17 @@ Result<> PmixServer::read_variables() {
   return {};
 }
 
+/// libpmix keeps the event for ranks that ask for it later, and copies its parts when it is called.
+void PmixServer::notify_lost(int rank) {
+  const pmix::Proc proc = proc_of(nodes_.name, rank);
+  std::vector<pmix::Info> infos;
+  library_->add(infos, "pmix.evproc", &proc, pmix::Type::proc);
+  wait_for([&](pmix::Done done, void* data) {
+    return library_->notify_event(pmix::kProcAborted, &proc, pmix::Range::of_namespace,
+                                  infos.data(), infos.size(), done, data);
+  });
+}
+
 void PmixServer::tell(MpiNews::Kind kind, std::uint32_t rank, int code) {
   boost::asio::post(
       executor_, [this, kind, code, local_rank = static_cast<int>(rank) - layout_.first_rank] {
@@ -281,8 +325,13 @@ void PmixServer::tell(MpiNews::Kind kind, std::uint32_t rank, int code) {
 
 void PmixServer::on_fence(const std::set<int>& ranks, std::string own, Exchanged exchanged) {
   std::string name = "all";
-  std::vector<int> nodes;
   if (!ranks.empty()) name = sha256(compress_ranks({ranks.begin(), ranks.end()}, ranks.size()));
+  hooks_.exchange(name, nodes_of(ranks), std::move(own), std::move(exchanged));
+}
+
+/// The nodes of these ranks; of all, if there are none.
+std::vector<int> PmixServer::nodes_of(const std::set<int>& ranks) const {
+  std::vector<int> nodes;
   int first = 0;
   for (int node = 0; node < layout_.node_count; ++node) {
     const int end = first + nodes_.local_sizes[static_cast<size_t>(node)];
@@ -290,7 +339,31 @@ void PmixServer::on_fence(const std::set<int>& ranks, std::string own, Exchanged
     if (ranks.empty() || (some != ranks.end() && *some < end)) nodes.push_back(node);
     first = end;
   }
-  hooks_.exchange(name, nodes, std::move(own), std::move(exchanged));
+  return nodes;
+}
+
+void PmixServer::on_group(const std::string& name, const std::vector<pmix::Proc>& members,
+                          std::string own, pmix::InfoDone done, void* data) {
+  const std::vector<int> nodes = nodes_of(Callbacks::ranks_of(members.data(), members.size()));
+  hooks_.exchange("group/" + sha256(name), nodes, std::move(own),
+                  [=, this](const std::string& all, std::int64_t number) {
+                    answer_group(members, all, number, done, data);
+                  });
+}
+
+/// The number becomes the communicator's; no other one of these ranks has it.
+void PmixServer::answer_group(const std::vector<pmix::Proc>& members, const std::string& all,
+                              std::int64_t number, pmix::InfoDone done, void* data) const {
+  auto* infos = new std::vector<pmix::Info>;
+  const pmix::Array array{pmix::Type::proc, members.size(), members.data()};
+  library_->add(*infos, "pmix.grp.mbrs", &array, pmix::Type::array);
+  const auto context = static_cast<std::size_t>(number);
+  library_->add(*infos, "pmix.grp.ctxid", &context, pmix::Type::size);
+  const pmix::ByteObject bytes{all.data(), all.size()};
+  if (!all.empty()) library_->add(*infos, kGroupData, &bytes, pmix::Type::byte_object);
+  done(
+      pmix::kSuccess, infos->data(), infos->size(), data,
+      [](void* kept) { delete static_cast<std::vector<pmix::Info>*>(kept); }, infos);
 }
 
 }  // namespace ddprun::agent

@@ -12,6 +12,7 @@
 
 #include "agent/mpi/mpi_line.h"
 #include "agent/mpi/mpi_nodes.h"
+#include "agent/mpi/pmix_abi.h"
 #include "base/error.h"
 #include "rendezvous/layout.h"
 
@@ -23,11 +24,11 @@ namespace ddprun::agent {
 /// Thread: the executor's. start() blocks.
 class PmixServer {
  public:
-  using Exchanged = std::function<void(std::string all)>;
+  using Exchanged = std::function<void(std::string all, std::int64_t number)>;
   struct Hooks {
     std::function<void(const MpiNews&)> news;
     /// This node's part of a fence of the ranks that `name` stands for, which these nodes have.
-    /// `exchanged` wants what all of them give.
+    /// `exchanged` wants what all of them give, and the number of the exchange.
     std::function<void(const std::string& name, const std::vector<int>& nodes, std::string own,
                        Exchanged exchanged)>
         exchange;
@@ -44,6 +45,9 @@ class PmixServer {
   /// The variables of each rank's environment besides PMIX_RANK: "NAME=value".
   const std::vector<std::string>& variables() const { return variables_; }
 
+  /// Tells this node's ranks that a rank of any node is lost: those of Open MPI 5 may go on.
+  void notify_lost(int rank);
+
  private:
   struct Library;
   struct Callbacks;
@@ -54,7 +58,12 @@ class PmixServer {
   Result<> register_job(const std::string& folder);
   Result<> read_variables();
   void tell(MpiNews::Kind kind, std::uint32_t rank, int code = 0);
+  void on_group(const std::string& name, const std::vector<pmix::Proc>& members, std::string own,
+                pmix::InfoDone done, void* data);
+  void answer_group(const std::vector<pmix::Proc>& members, const std::string& all,
+                    std::int64_t number, pmix::InfoDone done, void* data) const;
   void on_fence(const std::set<int>& ranks, std::string own, Exchanged exchanged);
+  std::vector<int> nodes_of(const std::set<int>& ranks) const;
 
   boost::asio::any_io_executor executor_;
   const rendezvous::Layout layout_;

@@ -182,6 +182,7 @@ void WorkerEnv::decide_mpi(const rendezvous::Layout& layout) {
     // there.
     shared_.push_back(variable("OMPI_MCA_orte_local_daemon_uri", "1.0;tcp://127.0.0.1:1"));
     shared_.push_back(variable("OMPI_MCA_orte_bound_at_launch", 1));
+    if (job_.mpi_ft) shared_.push_back(variable("OMPI_MCA_mpi_ft_enable", 1));
   }
   if (has_pmix(job_.mpi) && job_.is_crowded &&
       !find_variable(inherited_, "OMPI_MCA_mpi_yield_when_idle")) {

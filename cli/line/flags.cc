@@ -83,6 +83,11 @@ constexpr std::array kFlags = std::to_array<Flag>({
      "MPI; auto: by the library that the program is linked with, not at all for a script; none: not at "
      "all. See docs/mpirun.md.",
      set_mpi},
+    {Group::workers, "mpi_ft", "", "", "DDPRUN_MPI_FT", "",
+     "0 or 1",
+     "A rank of Open MPI 5 that is lost does not end the job: the others are told, and may go on without it by "
+     "ULFM. Implies --mpi pmix.",
+     set_switch<&agent::JobSpec::mpi_ft>},
     {Group::workers, "role", "", "NAME", "PET_ROLE", "default",
      "1 to 256 characters, none of them a control character",
      "The workers' ROLE_NAME, and ${role_name} in a prefix. Where nodes have different ones, ROLE_RANK and "

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Programs of the MPIs that PyPI has, in C and in Python, are one job on one node and on two, also after a restart, and
-# the code of MPI_Abort is the job's.
+# the code of MPI_Abort is the job's. Open MPI's ranks may survive others.
 . "$(dirname "${BASH_SOURCE[0]}")/interop.sh"
 mpis=$environment/mpi
 DDPRUN=$real_ddprun
@@ -49,4 +49,41 @@ for mpi in mpich openmpi impi-rt; do
   on_two_nodes 3 "$work/world" abort 2
   on 0 expect_stderr 'rank 2 failed first: exit 3 .*: called MPI_Abort\(3\)$'
 done
+
+# Communicators that are made from groups, without MPI_COMM_WORLD. They need libpmix 5, which this program has not
+# beside it.
+cat >"$work/group.py" <<'END'
+from mpi4py import MPI
+group = MPI.COMM_WORLD.Get_group()
+for turn in range(2):
+    made = MPI.Intracomm.Create_from_group(group, "all")
+    print(f"turn {turn}: rank {made.rank} of {made.size}: {made.allreduce(1)}", flush=True)
+    made.Free()
+MPI.Intracomm.Create_from_group(group.Incl([group.rank]), "alone").Free()
+END
+LD_LIBRARY_PATH=$mpis/openmpi/lib:$mpis/openmpi/lib/openmpi
+on only run --nproc_per_node 2 --mpi pmix "$work/group.py"
+expect_exit 0
+expect_stdout 'turn 1: rank 1 of 2: 2$'
+on_two_nodes 0 --mpi pmix "$work/group.py"
+on 1 expect_stdout 'turn 1: rank 3 of 4: 4$'
+
+# Ranks of Open MPI that survive others, by ULFM.
+LD_LIBRARY_PATH=$mpis/openmpi/lib
+PATH=$mpis/openmpi/bin:$PATH mpicc -o "$work/survivors" "$interop/mpi_survivors.c"
+on only run --mpi_ft --nproc_per_node 3 "$work/survivors" kill 1
+expect_exit 0
+expect_stdout 'rank 2 is one of 2 that are left$'
+expect_stderr 'rank 1 .* is lost: killed by SIGKILL; the others go on without it \(--mpi_ft\)$'
+on only run --mpi_ft --nproc_per_node 3 "$work/survivors" naive 1
+expect_exit 75
+expect_stderr 'failed first: exit 75 .*: called MPI_Abort\(75\), after the loss of rank 1 \(killed by SIGKILL\)$'
+on only run --mpi_ft --max_restarts 1 --nproc_per_node 2 "$work/survivors" kill 0 1
+expect_exit 137
+expect_stderr 'failed first: killed by SIGKILL .*: after the loss of rank [01] \(killed by SIGKILL\)$'
+on_two_nodes 0 --mpi_ft "$work/survivors" exit 0
+on 1 expect_stdout 'rank 3 is one of 3 that are left$'
+on_two_nodes 0 --mpi_ft "$work/survivors" kill 2 3  # one node has none left
+on 0 expect_stdout 'rank 1 is one of 2 that are left$'
+on_two_nodes 137 --mpi_ft "$work/survivors" kill 0 1 2 3
 expect_no_process_left

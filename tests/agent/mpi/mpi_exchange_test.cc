@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <future>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -103,4 +104,39 @@ TEST_CASE("nodes that an exchange of MPI waits for are known, and which of their
   CHECK(must(first.missing()) == std::vector{1});
   must(exchange_of(1, store).begin("z"));
   CHECK(must(first.end(60s)) == std::string("xyz"));
+}
+
+TEST_CASE("each exchange of MPI has a number of its own, the same on all of its nodes") {
+  RoundStore store;
+  const rendezvous::Endpoint place{"127.0.0.1", store.port()};
+  MpiExchange zero(place, 0, "a", {0, 2}), two(place, 2, "a", {0, 2});
+  std::set<std::int64_t> numbers;
+  for (int i = 0; i < 2; ++i) {
+    must(zero.begin("x"));
+    must(two.begin("y"));
+    CHECK(must(zero.end(60s)));
+    CHECK(must(two.end(60s)));
+    CHECK(zero.number() == two.number());
+    numbers.insert(zero.number());
+  }
+  MpiExchange other(place, 0, "b", {0, 1});
+  must(other.begin("z"));
+  CHECK_FALSE(must(other.end(1ms)));
+  must(other.finish());  // node 1 has no ranks left
+  CHECK(must(other.end(60s)) == std::string("z"));
+  numbers.insert(other.number());
+  CHECK(numbers.size() == 3);
+}
+
+TEST_CASE("every node of MPI learns each rank that any of them has lost, in one order") {
+  RoundStore store;
+  MpiExchange first = exchange_of(0, store), last = exchange_of(2, store);
+  CHECK_FALSE(must(first.next_lost(1ms)));
+  CHECK(must(last.publish_lost(7)) == 1);
+  CHECK(must(first.publish_lost(2)) == 2);
+  for (MpiExchange* each : {&first, &last}) {
+    CHECK(must(each->next_lost(60s)) == 7);
+    CHECK(must(each->next_lost(60s)) == 2);
+    CHECK_FALSE(must(each->next_lost(1ms)));
+  }
 }

@@ -3,6 +3,7 @@
 
 #include <csignal>
 #include <string>
+#include <utility>
 
 #include "agent/mpi/mpi_hint.h"
 #include "tests/catch.h"
@@ -49,9 +50,28 @@ TEST_CASE("a library of MPI is found among the files that a process has mapped")
   CHECK(mpi_library_in("").empty());
 }
 
+TEST_CASE("ranks survive one that ends between MPI_Init and MPI_Finalize") {
+  CHECK(is_survivable({.called_init = true}));
+  CHECK_FALSE(is_survivable({}));
+  CHECK_FALSE(is_survivable({.called_init = true, .finalized = true}));
+  CHECK_FALSE(is_survivable({.called_init = true, .abort_code = 3}));
+}
+
+TEST_CASE("a question to an MpiServer is read as it is written") {
+  for (const MpiQuestion question : {MpiQuestion::ended, MpiQuestion::lost}) {
+    const std::string line = line_of(question, 12);
+    CHECK(parse_mpi_question(line.substr(0, line.size() - 1), 13) == std::pair(question, 12));
+    CHECK_FALSE(parse_mpi_question(line.substr(0, line.size() - 1), 12));
+  }
+  for (const char* wrong : {"", "e", "e ", "e -1", "e 1x", "x 1", "lost 1"}) {
+    CHECK_FALSE(parse_mpi_question(wrong, 3));
+  }
+}
+
 TEST_CASE("an order of an MpiServer is read as it is written") {
   MpiOrder order;
   order.mpi = Mpi::pmix;
+  order.survives = true;
   order.program = "/bin/program";
   order.store = {"node0", 29500};
   order.layout.round = 2;

@@ -65,6 +65,21 @@ TEST_CASE("ranks of MPI are connected as their library needs it") {
   CHECK(mpi({"libmpi.so.12"}, two, {"PMI_RANK=1"}) == Mpi::pmi1);
 }
 
+TEST_CASE("ranks of MPI that survive others are those of Open MPI") {
+  using agent::Mpi;
+  const auto mpi = [](const std::string& library, const Words& words) {
+    cli::Host on = host();
+    on.needed_libraries = [library](const std::string&) { return std::vector{library}; };
+    return job(words, on).mpi;
+  };
+  CHECK(mpi("libmpi.so.40", {"--mpi_ft", "--nproc_per_node", "2", "./hello"}) == Mpi::pmix);
+  CHECK(mpi("libc.so.6", {"--mpi_ft", "--nproc_per_node", "2", "train.py"}) == Mpi::pmix);
+  for (const char* other : {"pmi1", "both", "none"}) {
+    CHECK(refusal({"--mpi_ft", "--mpi", other, "--nproc_per_node", "2", "./hello"}) ==
+          "--mpi_ft needs --mpi pmix: only ranks of Open MPI survive others");
+  }
+}
+
 TEST_CASE("MPI is refused with --preload") {
   CHECK(refusal({"--mpi", "pmi1", "--preload", "numpy", "train.py"}) ==
         "--mpi does not connect workers that --preload forks: leave out one of them");
