@@ -107,7 +107,7 @@ void choose_mpi(agent::JobSpec& job, const Host& host) {
       is_python ? std::vector<std::string>() : host.needed_libraries(job.program);
   const bool is_known = is_mpi_program(libraries);
   if (is_known) job.mpi = mpi_of(libraries);
-  if (job.mpi != agent::Mpi::none || is_under_mpi(host)) return;
+  if (job.mpi != agent::Mpi::none) return;
   job.may_lack_mpi = !is_known;
   if (!is_known) return;
   job.warnings.push_back(job.program +

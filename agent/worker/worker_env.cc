@@ -40,11 +40,21 @@ constexpr std::array<std::string_view, 19> kAlwaysDecided = {
 
 constexpr std::string_view kVisibleDevices = "CUDA_VISIBLE_DEVICES";
 
-/// Variables of another launcher's MPI job: ranks that are connected here must not find them.
-constexpr std::array<std::string_view, 9> kOfMpiJob = {
-    "PMI_",           "PMIX_",  "MPI_LOCALRANKID",  "MPI_LOCALNRANKS",
-    "HYDI_",          "HYDRA_", "OMPI_COMM_WORLD_", "OMPI_MCA_ess",
+/// Variables of another launcher's MPI job: ranks that are connected here must not find them, nor
+/// several workers, each of which would take the same place there.
+constexpr std::array<std::string_view, 12> kOfMpiJob = {
+    "PMI_",
+    "PMIX_",
+    "MPI_LOCALRANKID",
+    "MPI_LOCALNRANKS",
+    "HYDI_",
+    "HYDRA_",
+    "OMPI_COMM_WORLD_",
+    "OMPI_MCA_ess",
     "OMPI_MCA_orte_",
+    "MV2_COMM_WORLD_",
+    "PALS_",
+    "JSM_NAMESPACE_",
 };
 constexpr std::string_view kPmixParameter = "PMIX_MCA_";  // the user's
 
@@ -118,11 +128,12 @@ WorkerEnv::WorkerEnv(const JobSpec& job, const std::vector<std::string>& inherit
       first_rank_(layout.first_rank),
       first_role_rank_(layout.role ? layout.role->first_rank : layout.first_rank) {
   const bool divided = divides_devices(job);
+  const bool has_own_places = job.mpi != Mpi::none || job.local_size > 1;
   inherited_.reserve(inherited.size());
   for (const std::string& text : inherited) {
     const std::string_view name = name_of(text);
     if (always_decided(name) || (divided && name == kVisibleDevices)) continue;
-    if (job.mpi != Mpi::none && is_of_mpi_job(text)) continue;
+    if (has_own_places && is_of_mpi_job(text)) continue;
     inherited_.push_back(text);
   }
   decide_shared(layout, store);

@@ -279,7 +279,10 @@ TEST_CASE("ranks of MPI find their place, and none of another launcher's job") {
                              "PMIX_RANK=9",       "PMIX_MCA_gds=hash",
                              "MPI_LOCALRANKID=9", "OMPI_COMM_WORLD_RANK=9",
                              "HYDI_CONTROL_FD=9", "OMPI_MCA_btl=tcp,self"};
-  CHECK(value(all_of({job, inherited, second_node(), kStore}, 1), "PMI_RANK") == "9");
+  CHECK(value(all_of({job, inherited, second_node(), kStore}, 1), "PMI_RANK") == "(unset)");
+  job.local_size = 1;  // it has a place in that job
+  CHECK(value(all_of({job, inherited, second_node(), kStore}, 0), "PMI_RANK") == "9");
+  job.local_size = 2;
   job.mpi = agent::Mpi::pmi1;
   job.virtual_local_rank = true;
   const Strings all = all_of({job, inherited, second_node(), kStore}, 1);

@@ -25,7 +25,8 @@ TEST_CASE("ddprun warns of MPI programs that would each be rank 0 of 1") {
   CHECK(warnings({"--nproc_per_node", "2", "--mpi", "none", "./hello"}).empty());
   CHECK(warnings({"--nproc_per_node", "2", "hello.py"}).empty());
   on.environment = {"PMIX_RANK=0"};
-  CHECK(warnings({"--nproc_per_node", "2", "./hello"}).empty());
+  CHECK(warnings({"--nproc_per_node", "2", "./hello"}).size() == 1);
+  CHECK(warnings({"--nnodes", "2", "--rdzv_endpoint", "node0", "./hello"}).empty());
   on.environment.clear();
   on.needed_libraries = [](const std::string&) {
     return std::vector<std::string>{"libddp.so.1", "libmpi.so.40"};
