@@ -10,6 +10,11 @@
 
 namespace ddp::internal {
 
+/// Whether the error of this rank is the consequence of another rank's end.
+inline bool is_loss(const Error& error) {
+  return error.kind() == ErrorKind::peer_lost || error.kind() == ErrorKind::left;
+}
+
 /// An internal error as the exception of the public API, with "ddp: rank N: " in front.
 Error to_error(int rank, const ddprun::Error& error);
 

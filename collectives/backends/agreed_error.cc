@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "collectives/backends/rank_status.h"
 #include "collectives/crash/end_limit.h"
 #include "collectives/errors.h"
 
@@ -97,6 +98,14 @@ bool is_done_in_time(const GroupContext& context, const Meeting& meeting,
   return are_set({meeting.verdict()});
 }
 
+/// Ends the process if the store does not answer a rank that has this to report.
+EndLimit limit_of_store(const GroupContext& context, const std::string& sentence) {
+  const auto time = limit_of_abort(context.timeout);
+  return {"ddp: " + sentence + "; the store, asked for the cause, has not answered within " +
+              name_time(time) + ": ending the process",
+          time};
+}
+
 /// If no rank is missing any more, rank 0 has ended, or the last rank came too late.
 AgreedError have_not_joined(const GroupContext& context, const Meeting& meeting) {
   const std::vector<int> missing = missing_ranks(context, meeting);
@@ -109,6 +118,14 @@ AgreedError have_not_joined(const GroupContext& context, const Meeting& meeting)
 }
 
 }  // namespace
+
+void say_goodbye(const GroupContext& context) noexcept {
+  try {
+    context.store->set(left_key(context, context.rank), "");
+  } catch (const std::exception&) {
+    // The others take the end of this rank's connections for a loss.
+  }
+}
 
 AgreedError propose_error(const GroupContext& context, const AgreedError& mine) {
   if (!context.store) return mine;
@@ -151,11 +168,7 @@ Error agree_on(GroupContext& context, const std::string& where, ErrorKind kind,
   const AgreedError mine = {kind,
                             "rank " + std::to_string(context.named(context.rank)) + " " + sentence};
   try {
-    const auto time = limit_of_abort(context.timeout);
-    const EndLimit limit("ddp: " + mine.sentence +
-                             "; the store, asked for the cause, has not answered within " +
-                             name_time(time) + ": ending the process",
-                         time);
+    const EndLimit limit = limit_of_store(context, mine.sentence);
     return to_error(context, where, propose_error(context, mine));
   } catch (const Error& error) {
     // Without the store there is only what this rank saw. If rank 0 served the store and is gone,
@@ -167,10 +180,33 @@ Error agree_on(GroupContext& context, const std::string& where, ErrorKind kind,
   return {kind, "ddp: " + mine.sentence};
 }
 
+namespace {
+
+bool has_left(const GroupContext& context, int peer) {
+  const std::string who = name_ranks({context.named(peer)});
+  try {
+    const EndLimit limit = limit_of_store(
+        context, "rank " + std::to_string(context.named(context.rank)) + " lost " + who);
+    return context.store->check({left_key(context, peer)});
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+}  // namespace
+
 Error agree_on_loss(GroupContext& context, const std::string& where, int peer,
                     const std::string& reason) {
+  if (has_left(context, peer)) return agree_on_leave(context, where, peer);
   return agree_on(context, where, ErrorKind::peer_lost,
                   "lost " + name_ranks({context.named(peer)}) + " " + where + ": " + reason);
+}
+
+Error agree_on_leave(GroupContext& context, const std::string& where, int peer,
+                     const std::string& more) {
+  return agree_on(
+      context, where, ErrorKind::left,
+      "lost " + name_ranks({context.named(peer)}) + " " + where + ": it has left the group" + more);
 }
 
 Error agree_on_timeout(GroupContext& context, const std::string& where, int peer) {

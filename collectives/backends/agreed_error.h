@@ -20,6 +20,10 @@ struct AgreedError {
   std::string sentence;  ///< begins with "rank N ", unless ddprun wrote it
 };
 
+/// Notifies the other ranks that this one makes no more calls of the group. Its connections end
+/// only after that.
+void say_goodbye(const GroupContext& context) noexcept;
+
 /// Makes `mine` the group's agreed error unless there is one already. Returns the agreed error;
 /// without a store, `mine`. Throws what the store throws.
 AgreedError propose_error(const GroupContext& context, const AgreedError& mine);
@@ -45,9 +49,12 @@ Error to_error(const GroupContext& context, const std::string& where, const Agre
 Error agree_on(GroupContext& context, const std::string& where, ErrorKind kind,
                const std::string& sentence);
 
-/// agree_on() for a connection that ended; below, for a peer that timed out.
+/// agree_on() for a connection that ended: the peer has left or is lost; below, for a peer that has
+/// left, with `more` about it; and for one that timed out.
 Error agree_on_loss(GroupContext& context, const std::string& where, int peer,
                     const std::string& reason);
+Error agree_on_leave(GroupContext& context, const std::string& where, int peer,
+                     const std::string& more = "");
 Error agree_on_timeout(GroupContext& context, const std::string& where, int peer);
 
 /// An error of this rank alone: "ddp: rank N" and `text`, which begins with " " or ": ".

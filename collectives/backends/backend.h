@@ -80,9 +80,10 @@ class Backend {
   /// Makes all that is under way fail soon, without notifying the other ranks. Thread: any.
   virtual void abort() noexcept = 0;
 
-  /// Waits until every rank leaves the group. If it is called, it is the last call. A failure does
-  /// not matter to the rank that leaves; it may matter to others that wait for its status.
-  virtual std::optional<Error> leave() noexcept = 0;
+  /// Finishes the calls that were begun, and notifies the other ranks that no more follow. Waits
+  /// until they can get what this rank has sent, not until they have it. If it is called, it is the
+  /// last call. A failure does not matter to a rank that leaves.
+  virtual void leave() noexcept = 0;
 };
 
 /// A call that has failed with `error`.

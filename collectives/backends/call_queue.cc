@@ -9,7 +9,7 @@ namespace ddp::internal {
 
 CallQueue::CallQueue(std::function<void(const Task& task)> work) : work_(std::move(work)) {}
 
-CallQueue::~CallQueue() {
+void CallQueue::finish() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;

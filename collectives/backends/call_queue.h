@@ -31,7 +31,10 @@ class CallQueue {
   CallQueue& operator=(const CallQueue&) = delete;
 
   /// Waits for the calls that were begun.
-  ~CallQueue();
+  ~CallQueue() { finish(); }
+
+  /// The same before the end: no more calls come.
+  void finish();
 
   void run(const Task& task);
 

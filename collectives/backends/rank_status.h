@@ -20,6 +20,11 @@ inline std::string joined_key(const GroupContext& context, int rank) {
   return context.prefix + kJoined + "/" + std::to_string(rank);
 }
 
+/// The key that a rank sets when it leaves the group, before its connections end.
+inline std::string left_key(const GroupContext& context, int rank) {
+  return context.prefix + "left/" + std::to_string(rank);
+}
+
 inline std::string status_at(const Call& call) {
   return "at " + describe(call);
 }

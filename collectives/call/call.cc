@@ -5,7 +5,7 @@ namespace ddp::internal {
 
 std::string describe(const Call& call) {
   std::string text = "#" + std::to_string(call.number) + " " + name(call.operation);
-  if (call.operation == Operation::barrier || call.operation == Operation::leave) return text;
+  if (call.operation == Operation::barrier) return text;
   if (call.operation == Operation::batch_send_recv) {
     text += " of " + std::to_string(call.count) + " transfers";
     return call.root < 0 ? text : text + " with rank " + std::to_string(call.root);
@@ -54,8 +54,6 @@ const char* name(Operation operation) {
       return "barrier";
     case Operation::allocate:
       return "allocate";
-    case Operation::leave:
-      return "leaving the group";
     case Operation::send:
       return "send";
     case Operation::recv:

@@ -24,7 +24,6 @@ enum class Operation : std::uint8_t {
   all_to_all,
   all_to_all_v,
   barrier,
-  leave,
   allocate,
   send,
   recv,

@@ -15,6 +15,7 @@
 #include "collectives/crash/crash_report.h"
 #include "collectives/crash/fatal_signal.h"
 #include "collectives/crash/throw_backtrace.h"
+#include "collectives/errors.h"
 #include "ddp/error.h"
 
 namespace ddp {
@@ -94,7 +95,7 @@ bool is_lost_peer() {
   try {
     throw;
   } catch (const Error& error) {
-    return error.kind() == ErrorKind::peer_lost;
+    return internal::is_loss(error);
   } catch (...) {
     return false;
   }

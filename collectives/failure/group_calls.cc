@@ -34,17 +34,12 @@ std::uint64_t number_of_call(const Error& error) {
   return std::strtoull(text.data() + at + kBefore.size(), nullptr, 10);
 }
 
-/// The rank that the error says is lost ("lost rank 2 in #3 barrier"), or has left the group ("but
-/// rank 2 is at #3 leaving the group").
+/// The rank that the error says is lost ("lost rank 2 in #3 barrier").
 std::optional<int> gone_rank(std::string_view text) {
   constexpr std::string_view kLost = "lost rank ";
-  constexpr std::string_view kRank = "rank ";
-  const auto number_at = [&](std::size_t at) { return std::atoi(text.data() + at); };
-  if (const auto lost = text.find(kLost); lost != text.npos) return number_at(lost + kLost.size());
-  const auto leaving = text.find(std::string(" ") + name(Operation::leave));
-  if (leaving == text.npos) return std::nullopt;
-  const auto rank = text.rfind(kRank, leaving);
-  return rank == text.npos ? std::nullopt : std::optional(number_at(rank + kRank.size()));
+  const auto lost = text.find(kLost);
+  if (lost == text.npos) return std::nullopt;
+  return std::atoi(text.data() + lost + kLost.size());
 }
 
 /// An asynchronous call that closes its entry in GroupCalls when its end is noticed.
@@ -219,24 +214,13 @@ void GroupCalls::outlast_gone_rank(const Error& failure) {
 Error GroupCalls::with_all_calls(const Error& error) const {
   const std::string text = error.what();
   const std::uint64_t number = number_of_call(error);
-  const bool has_left = text.find(name(Operation::leave)) != text.npos;
-  if (number == 0 || !context_.store || context_.size == 2 || has_left) return error;
+  if (number == 0 || !context_.store || context_.size == 2) return error;
   try {
     publish_status_in(number);
     const std::string fewest = name_fewest(fetch_statuses(kCallsLimit));
     return fewest.empty() ? error : Error(error.kind(), text + "; " + fewest);
   } catch (const Error&) {
     return error;  // the store is lost: there is only what two ranks saw
-  }
-}
-
-void GroupCalls::answer(const Error& error) const {
-  const std::uint64_t number = number_of_call(error);
-  if (number == 0) return;
-  try {
-    publish_status_in(number);
-  } catch (const Error&) {
-    // The store is lost, and with it the rank that asked.
   }
 }
 

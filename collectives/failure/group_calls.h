@@ -65,10 +65,6 @@ class GroupCalls : public WatchedGroup, public std::enable_shared_from_this<Grou
   void succeed(CallId id);
   Error fail(CallId id, const Error& error);
 
-  /// The error says that ranks made different collective calls: publishes this rank's call, as the
-  /// others wait for it. For a rank that leaves the group and throws no error.
-  void answer(const Error& error) const;
-
   /// Returns `async`; when its end is noticed, it closes the call.
   std::shared_ptr<AsyncCall> track(CallId id, std::shared_ptr<AsyncCall> async);
 

@@ -47,8 +47,7 @@ const char* name(FlightRecorder::State state) {
 }
 
 bool moves_data(const Call& call) {
-  return call.operation != internal::Operation::barrier &&
-         call.operation != internal::Operation::leave;
+  return call.operation != internal::Operation::barrier;
 }
 
 Json to_json(const Call& call) {

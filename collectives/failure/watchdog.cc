@@ -99,16 +99,8 @@ void Watchdog::check_groups() {
     next = std::min(next, group->check_calls(now));
     const auto late = group->find_timed_out(now);
     if (!late) continue;
-    const bool leaves = late->call.operation == Operation::leave;
     enter_abort("ddp: a call timed out after " + name_time(late->limit) + ": " +
-                describe(late->call) + (leaves ? "" : group->blame_store()));
-    if (leaves) {
-      start_thread([this, group] {
-        group->abort();
-        leave_abort();
-      });
-      continue;
-    }
+                describe(late->call) + group->blame_store());
     // The groups as of now, as in on_failure(): another rank may end the call meanwhile.
     start_thread([this, all = groups(), group, late = *late] {
       break_groups(all, group->agree_on_timeout(late));

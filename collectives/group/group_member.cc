@@ -3,13 +3,15 @@
 
 #include <chrono>
 #include <cstddef>
-#include <future>
 #include <limits>
 #include <new>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "collectives/backends/agreed_error.h"
+#include "collectives/backends/rank_status.h"
 #include "collectives/background.h"
 #include "collectives/failure/abort_limit.h"
 #include "collectives/failure/watchdog.h"
@@ -19,9 +21,8 @@
 namespace ddp::internal {
 namespace {
 
-/// How long a process that ends with an error waits, for all of its groups together, for ranks that
-/// end, too, and may still need its data.
-constexpr std::chrono::seconds kLastMoment{1};
+/// How often rank 0, which serves the store, looks whether it may end before the others do.
+constexpr std::chrono::milliseconds kLook{200};
 
 std::shared_ptr<FailureBroadcast> make_broadcast(const GroupContext& context,
                                                  const std::weak_ptr<Watchdog>& watchdog) {
@@ -34,6 +35,20 @@ std::shared_ptr<FailureBroadcast> make_broadcast(const GroupContext& context,
   FailureBroadcast::Events events{std::move(on_failure), std::move(on_loss)};
   return std::make_shared<FailureBroadcast>(context.store, context.prefix, context.rank,
                                             context.size, std::move(events));
+}
+
+/// The store ends with this process: waits until every rank has left the group or is about to end.
+void serve(const GroupContext& context, const GroupCalls& calls) {
+  std::vector<std::string> keys;
+  for (int rank = 0; rank < context.size; ++rank) keys.push_back(left_key(context, rank));
+  const auto end = std::chrono::steady_clock::now() + calls.limit();
+  while (!calls.has_failed() && !is_given_up() && std::chrono::steady_clock::now() < end) {
+    try {
+      return context.store->wait(keys, kLook);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::timed_out) return;
+    }
+  }
 }
 
 }  // namespace
@@ -176,30 +191,20 @@ void GroupMember::leave() {
   }
   if (context.size == 1) return;
   std::shared_ptr<Backend> kept = std::move(backend);
-  const std::weak_ptr<Backend> left = kept;
-  const auto over = std::make_shared<std::promise<void>>();
-  auto wait_for_others = [kept = std::move(kept), calls = calls, over]() mutable {
-    try {
-      const auto call = calls->begin({.operation = Operation::leave});
-      if (const auto error = kept->leave()) calls->answer(*error);
-      calls->succeed(call);
-    } catch (const std::exception&) {
-      kept->abort();  // the group has failed, or there is no memory left to wait for the others
-    }
+  auto finish = [context = context, left = kept, calls = calls]() mutable {
+    left->leave();
+    if (context.rank_0_serves && context.whole.empty() && context.rank == 0) serve(context, *calls);
     calls->end_watch();
-    kept.reset();
-    over->set_value();
+    left.reset();
   };
-  const auto is_over = over->get_future().share();
-  auto give_up = [left, is_over, text = calls_under_way(), timeout = calls->limit()] {
-    static const auto deadline = std::chrono::steady_clock::now() + kLastMoment;
-    if (is_over.wait_until(deadline) == std::future_status::ready) return;
+  auto give_up = [left = std::weak_ptr<Backend>(kept), text = calls_under_way(),
+                  timeout = calls->limit()] {
     const auto alive = left.lock();
     if (!alive) return;
     const AbortLimit limit(text, timeout);
     alive->abort();
   };
-  run_in_background(std::move(wait_for_others), [] {}, std::move(give_up));
+  run_in_background(std::move(finish), [] {}, std::move(give_up));
 }
 
 }  // namespace ddp::internal

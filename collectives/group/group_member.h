@@ -61,9 +61,9 @@ struct GroupMember {
   /// store.
   void give_up(const std::string& why);
 
-  /// Waits for the other ranks in the background, then closes the connections. After a failure, or
-  /// during an exception that was thrown since this was made, it aborts instead. It also aborts a
-  /// second after the process began to exit with another code than 0. Only the destructor may be
+  /// Finishes the calls that were begun in the background, says goodbye, then closes the
+  /// connections. After a failure, during an exception that was thrown since this was made, or when
+  /// the process exits with another code than 0, it aborts instead. Only the destructor may be
   /// called afterwards.
   void leave();
 

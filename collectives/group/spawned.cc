@@ -10,6 +10,7 @@
 #include <sstream>
 #include <unistd.h>
 
+#include "collectives/errors.h"
 #include "ddp/error.h"
 
 namespace ddp::internal {
@@ -38,8 +39,8 @@ int call_fn(int rank, const std::function<void(int)>& fn, int pipe) {
     fn(rank);
     return 0;
   } catch (const Error& error) {
-    const bool is_loss = error.kind() == ErrorKind::peer_lost;
-    send_report(make_report(rank, is_loss ? Kind::lost_another : Kind::failed, error.what()), pipe);
+    send_report(make_report(rank, is_loss(error) ? Kind::lost_another : Kind::failed, error.what()),
+                pipe);
   } catch (const std::exception& error) {
     send_report(make_report(rank, Kind::failed, error.what()), pipe);
   } catch (...) {

@@ -13,23 +13,41 @@ expect_blamed() {  # expect_blamed RANK HOW
   expect_stderr "loss is nan"
 }
 
+over_mpi=()
 check() {  # check RANKS HOW CALL
-  run --nproc_per_node "$1" "$DDPRUN_BIN/failing_rank" "$2" "$3"
+  run "${over_mpi[@]}" --nproc_per_node "$1" "$DDPRUN_BIN/failing_rank" "$2" "$3"
   expect_blamed $(($1 - 1)) "$2"
 }
 
-for how in returns catches throws; do
-  for call in all_reduce barrier broadcast recv; do check 4 "$how" "$call"; done
-  check 8 "$how" all_reduce
-done
-for call in iall_reduce send split; do check 2 returns "$call"; done
+# Every call, with 2 to 8 ranks that end in each of the ways.
+calls=(barrier broadcast reduce all_reduce little gather gather_v all_gather all_gather_v scatter scatter_v
+       reduce_scatter reduce_scatter_v all_to_all all_to_all_v allocate iall_reduce objects split recv irecv send batch)
+ways=(returns catches throws)
+for i in "${!calls[@]}"; do check $((2 + i % 7)) "${ways[i % 3]}" "${calls[i]}"; done
 check 2 returns nothing  # nobody holds the rank at its end
-FIRST_CALL=1 check 3 returns all_reduce
-FIRST_CALL=1 check 3 returns recv
+export FIRST_CALL=1
+for call in all_reduce recv; do check 3 returns "$call"; done
+unset FIRST_CALL
+
 export DDP_TEST_WITHOUT_SHARED_MEMORY=1
-for how in returns catches; do check 4 "$how" all_reduce; done
-check 2 returns recv
+for call in all_reduce barrier gather recv; do check 4 returns "$call"; done
+check 3 catches all_to_all
+FIRST_CALL=1 check 3 returns all_reduce
 unset DDP_TEST_WITHOUT_SHARED_MEMORY
+
+export DDP_TEST_BACKEND=nccl LD_LIBRARY_PATH=$DDPRUN_BIN/../tests/collectives/fake_gpu
+if [ -e "$LD_LIBRARY_PATH" ]; then
+  check 3 returns all_reduce
+  for how in "${ways[@]}"; do check 4 "$how" on_device; done
+fi
+unset LD_LIBRARY_PATH
+export DDP_TEST_BACKEND=mpi CUDA_VISIBLE_DEVICES='' OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+if [ -e "$DDPRUN_BIN/../lib/libddp_mpi.so" ] && [ -z "${TSAN_OPTIONS:-}" ]; then
+  over_mpi=(--mpi both)
+  for call in all_reduce recv; do check 3 returns "$call"; done
+  check 2 catches barrier
+fi
+unset DDP_TEST_BACKEND CUDA_VISIBLE_DEVICES
 
 for call in all_reduce recv; do
   job=(--nnodes 2 --nproc_per_node 2 --rdzv_endpoint "$here:29500" "${quick[@]}"

@@ -5,14 +5,12 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <cstdio>
 #include <exception>
 #include <memory>
 #include <mutex>
 #include <new>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "collectives/backends/agreed_error.h"
@@ -32,22 +30,6 @@
 namespace ddp::internal {
 namespace {
 
-/// Prints an error that this rank learns only when it leaves, in the call of this number. It sent
-/// in a call without a wait for the others, which made another call or had left. It has no call
-/// left that could throw that. (If others still make calls when it leaves, that is their error.)
-void print_late_mismatch(const Error& error, std::uint64_t number) {
-  const std::string end = name(Operation::leave);
-  const std::string own_end = describe({.number = number, .operation = Operation::leave});
-  std::string_view sentence = error.what();
-  const auto own =
-      sentence.find(own_end + ": ");  // "rank 0 failed in #7 leaving the group: rank 1 "
-  if (own != sentence.npos) sentence.remove_prefix(own + own_end.size());
-  const auto names = [&](const std::string& call) { return sentence.find(call) != sentence.npos; };
-  // Messages name the end of their group without a number.
-  if (error.kind() != ErrorKind::mismatch || names(own_end) || names(" at " + end)) return;
-  std::fprintf(stderr, "%s\n", error.what());
-}
-
 /// Collectives go through memory if ranks share it, else through the mesh. They go through a queue,
 /// messages beside it. A failure of either fails both: all ranks agree on it first, and only then
 /// are the connections shut down.
@@ -66,7 +48,7 @@ class CpuBackend : public Backend {
   std::shared_ptr<AsyncCall> begin(const Task& task) override;
   std::shared_ptr<void> allocate(const Task& task) override;
   void abort() noexcept override;
-  std::optional<Error> leave() noexcept override;
+  void leave() noexcept override;
 
  private:
   void connect(std::optional<std::chrono::steady_clock::time_point> deadline);
@@ -77,7 +59,6 @@ class CpuBackend : public Backend {
   void run_collective(const Task& task, const Call& call);
   void fail(const Error& error) noexcept;
   void fail_collectives(const Error& error) noexcept;
-  void print_untaken();
   std::optional<Error> failure();
 
   GroupContext context_;
@@ -167,17 +148,17 @@ std::shared_ptr<void> CpuBackend::allocate(const Task& task) {
   return std::exchange(allocated_, nullptr);
 }
 
-std::optional<Error> CpuBackend::leave() noexcept {
+void CpuBackend::leave() noexcept {
   try {
     messages_->finish();
-    queue_.run({.operation = Operation::leave});
-  } catch (const Error& error) {
-    print_late_mismatch(error, calls_);
-    return error;
+    queue_.finish();
+    if (has_failed_) return;
+    say_goodbye(context_);
+    if (nodes_) nodes_->leave();
+    messages_->say_goodbye();
   } catch (const std::exception&) {
-    // A rank that still needs the group gets the error from its own next call.
+    // The others take the end of this rank's connections for a loss.
   }
-  return std::nullopt;
 }
 
 void CpuBackend::abort() noexcept {
@@ -198,16 +179,6 @@ void CpuBackend::fail_collectives(const Error& error) noexcept {
   if (mesh_) mesh_->abort();
 }
 
-/// Prints the loss of a rank that had not taken the data of this rank, which leaves now.
-void CpuBackend::print_untaken() {
-  const auto error = failure();
-  if (!error || error->kind() != ErrorKind::peer_lost) return;
-  const auto untaken = nodes_ ? nodes_->find_untaken() : std::nullopt;
-  if (!untaken) return;
-  std::fprintf(stderr, "%s; rank %d had not taken the data of %s\n", error->what(), untaken->rank,
-               describe(untaken->call).c_str());
-}
-
 std::optional<Error> CpuBackend::failure() {
   const std::lock_guard lock(mutex_);
   return failure_;
@@ -216,8 +187,6 @@ std::optional<Error> CpuBackend::failure() {
 void CpuBackend::perform(const Task& task) {
   const auto error = has_failed_ ? failure() : std::nullopt;  // seldom: no lock before each call
   if (error) throw Error(*error);
-  // A barrier: else the end of our connections could overtake data that another rank awaits.
-  if (task.operation == Operation::leave && !collectives_) return messages_->wait_for_others();
   run_collective(task, collective_call(context_, task, ++calls_));
 }
 
@@ -258,7 +227,6 @@ void CpuBackend::run_collective(const Task& task, const Call& call) {
                     "failed in " + describe(call) + ": " + thrown.what()));
     }
   }
-  if (task.operation == Operation::leave) print_untaken();
   {
     const std::lock_guard lock(mutex_);
     nodes_.reset();

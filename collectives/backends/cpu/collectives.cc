@@ -172,7 +172,6 @@ bool CpuCollectives::run_in_trees(const Task& task, const Call& call) {
   if (!CpuCallExchange::takes(bytes)) return false;
   switch (task.operation) {
     case Operation::barrier:
-    case Operation::leave:
       agree(whole_, call);
       return true;
     case Operation::broadcast:

@@ -57,7 +57,7 @@ class CpuMesh {
   /// A rank may connect, send its last data and end at once. `grace` is how long to wait for such a
   /// connection after the rank's end.
   CpuMesh(const GroupContext& context, const CpuListeners& listeners,
-          std::chrono::milliseconds grace = std::chrono::milliseconds(50));
+          std::chrono::milliseconds grace = std::chrono::seconds(1));
   CpuMesh(const CpuMesh&) = delete;
   CpuMesh& operator=(const CpuMesh&) = delete;
 

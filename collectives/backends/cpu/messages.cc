@@ -78,6 +78,8 @@ CpuPeer::Events CpuMessages::events_of_peer(int other) {
       .done = [this](MessageAt message) { complete(message); },
       .mismatched = [this](MessageAt message,
                            const std::string& theirs) { stop_on_mismatch(message, theirs); },
+      .left = [this](MessageAt message, const std::string& more) { stop_on_leave(message, more); },
+      .said_bye = [this] { changed_.notify_all(); },
       .ending = [this, other] { rings_.read(other); },
       .lost = [this, other](const std::string& reason) { stop_on_loss(other, reason); },
       .overflowed = [this, other](std::size_t kept,
@@ -201,23 +203,21 @@ bool CpuMessages::receive_now(const Transfer& transfer) {
 }
 
 void CpuMessages::finish() {
-  {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return open_.empty(); });
-  }
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return open_.empty(); });
+}
+
+void CpuMessages::say_goodbye() {
   run_locked([&] {
     is_finished_ = true;
     for (const auto& peer : peers_) {
       if (peer) peer->send_bye();
     }
   });
-}
-
-void CpuMessages::wait_for_others() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] {
+  changed_.wait_for(lock, timeout_, [&] {
     return failure_ || std::ranges::all_of(
-                           peers_, [](const auto& peer) { return !peer || peer->has_finished(); });
+                           peers_, [](const auto& peer) { return !peer || peer->has_sent_all(); });
   });
 }
 
@@ -229,7 +229,6 @@ void CpuMessages::complete(MessageAt message) {
 }
 
 bool CpuMessages::on_frame(int from, const Frame& frame, const char* data) {
-  if (frame.kind == Frame::Kind::bye) changed_.notify_all();
   if (frame.kind == Frame::Kind::ring) return rings_.on_offer(from);
   if (frame.kind == Frame::Kind::turn) return rings_.on_turn(from);
   return peer(from).on_frame(frame, data);
@@ -275,6 +274,13 @@ void CpuMessages::stop_on_loss(int other, const std::string& reason) {
   if (!message) return;  // the next message with this rank fails
   stop([this, other, reason, where = "in " + text_of(*message)] {
     return agree_on_loss(context_, where, other, reason);
+  });
+}
+
+/// Names the messages from the peer that were not received: a wrong tag may be the cause.
+void CpuMessages::stop_on_leave(MessageAt message, const std::string& more) {
+  stop([this, other = message->transfer.peer, where = "in " + text_of(message), more] {
+    return agree_on_leave(context_, where, other, "; it " + more);
   });
 }
 

@@ -76,12 +76,12 @@ class CpuMessages {
   /// Fails all messages, begun or later.
   void fail(const Error& error) noexcept;
 
-  /// Waits for the messages that were begun, then notifies the other ranks that no more follow.
+  /// Waits for the messages that were begun.
   void finish();
 
-  /// After finish(): waits until the ranks that exchanged messages with this one have finished,
-  /// too, or are gone. For a group in which nothing else makes them wait for each other.
-  void wait_for_others();
+  /// After that: notifies the ranks that exchanged messages with this one that no more follow.
+  /// Waits until the notices are written, and so everything before them.
+  void say_goodbye();
 
  private:
   template <class F>
@@ -99,6 +99,7 @@ class CpuMessages {
   void stop(std::function<Error()> agree);
   void stop_on_mismatch(MessageAt message, const std::string& theirs);
   void stop_on_loss(int other, const std::string& reason);
+  void stop_on_leave(MessageAt message, const std::string& more);
   void stop_on_listener_failure(const std::string& reason);
   void stop_on_overflow(int other, std::size_t kept, std::int32_t tag);
   void stop_on_timeout(MessageAt message);

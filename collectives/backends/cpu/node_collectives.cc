@@ -36,7 +36,6 @@ void NodeCollectives::run(const Task& task, const Call& call) {
     case Operation::broadcast:
       return broadcast(task, call);
     case Operation::barrier:
-    case Operation::leave:
       return barrier(call);
     default:
       own_.run({}, call);

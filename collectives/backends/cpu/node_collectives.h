@@ -58,9 +58,9 @@ class NodeCollectives {
   /// The rank with this place on this rank's node.
   int rank_at(int place) const;
 
-  /// See ShmCollectives::find_untaken(); with several nodes a sender waits for the others.
-  std::optional<ShmCollectives::Untaken> find_untaken() const {
-    return are_on_one_node() ? own_.memory()->find_untaken() : std::nullopt;
+  /// Notifies the ranks of this node that this one makes no more calls. The last call.
+  void leave() {
+    if (own_.memory() != nullptr) own_.memory()->leave();
   }
 
   /// From now on run() throws ShmStopped if it has to wait for ranks of this node. Thread: any.

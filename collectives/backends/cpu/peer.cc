@@ -71,7 +71,10 @@ CpuPeer::CpuPeer(boost::asio::io_context& context, const RunLocked& run_locked,
       own_(own),
       own_rank_(own_rank),
       events_(std::move(events)),
-      connection_(context, run_locked, [this](const std::string& reason) { on_closed(reason); }),
+      run_locked_(run_locked),
+      connection_(context, run_locked,
+                  [this](const std::string& reason) { on_send_ended(reason); }),
+      silence_(context),
       credit_(kCredit) {}
 
 void CpuPeer::begin(MessageAt message) {
@@ -161,7 +164,7 @@ void CpuPeer::receive(MessageAt message) {
   const auto first = unexpected_.lower_bound(tag);
   if (first == unexpected_.end() || first->first != tag) {
     posted_.emplace(tag, message);
-    if (lost_) return events_.lost(*lost_);
+    if (lost_ && !received_bye_) return events_.lost(*lost_);
     return fail_unmatched_after_bye();
   }
   const Unexpected unexpected = std::move(first->second);
@@ -250,9 +253,8 @@ void CpuPeer::return_credit(std::size_t credit) {
 /// After the peer's bye, it matches no more messages: fails an unmatched one.
 void CpuPeer::fail_unmatched_after_bye() {
   if (!received_bye_) return;
-  const std::string theirs = std::string(name(Operation::leave)) + "; it " + describe_unexpected();
-  if (!posted_.empty()) return events_.mismatched(posted_.begin()->second, theirs);
-  if (!announced_.empty()) events_.mismatched(announced_.begin()->second, theirs);
+  if (!posted_.empty()) return events_.left(posted_.begin()->second, describe_unexpected());
+  if (!announced_.empty()) events_.left(announced_.begin()->second, describe_unexpected());
 }
 
 void CpuPeer::offer_ring(std::shared_ptr<const ShmHeap> heap) {
@@ -263,18 +265,23 @@ void CpuPeer::offer_ring(std::shared_ptr<const ShmHeap> heap) {
 }
 
 void CpuPeer::send_bye() {
-  sent_bye_ = true;
+  sends_bye_ = true;
   if (!accepted_ && !connection_.is_open()) return;  // there were no messages
   open();
-  connection_.send({.kind = Frame::Kind::bye});
+  connection_.send({.kind = Frame::Kind::bye}, nullptr, [this] {
+    said_bye_ = true;
+    events_.said_bye();
+  });
 }
 
 void CpuPeer::on_connected() {
   accepted_ = true;
-  if (sent_bye_) send_bye();
+  was_heard_ = true;
+  if (sends_bye_) send_bye();
 }
 
 bool CpuPeer::on_frame(const Frame& frame, const char* data) {
+  was_heard_ = true;
   switch (frame.kind) {
     case Frame::Kind::message:
       return on_message(frame, data);
@@ -348,8 +355,30 @@ bool CpuPeer::on_taken(std::uint64_t number, std::size_t bytes) {
 }
 
 void CpuPeer::on_data(std::uint64_t number, std::size_t bytes) {
+  was_heard_ = true;
   const auto found = incoming_.find(number);
   if (advance(found->second, bytes)) incoming_.erase(found);
+}
+
+/// Data that a peer sent before it left may still come, on the peer's own connection. Its end comes
+/// last. If neither comes for a while, the peer is lost.
+void CpuPeer::on_send_ended(const std::string& reason) {
+  if (lost_ || send_ended_) return;
+  send_ended_ = reason;
+  events_.said_bye();
+  count_silence(0);
+}
+
+/// A process that did not run for long first reads what has come, before the next tick.
+void CpuPeer::count_silence(int ticks) {
+  constexpr int kMost = 4;
+  constexpr std::chrono::milliseconds kTick{250};
+  if (std::exchange(was_heard_, false)) ticks = 0;
+  if (ticks == kMost) return on_closed(*send_ended_);
+  silence_.expires_after(kTick);
+  silence_.async_wait([this, ticks](const boost::system::error_code& error) {
+    if (!error) run_locked_([&] { count_silence(ticks + 1); });
+  });
 }
 
 /// Reads what came last. Answers to it fail, as the connection has ended.

@@ -18,6 +18,7 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
 
 #include "collectives/backends/cpu/connections.h"
 #include "collectives/backends/cpu/frame.h"
@@ -94,6 +95,12 @@ class CpuPeer {
     /// The peer's message, described as `theirs`, does not fit this one.
     std::function<void(MessageAt message, const std::string& theirs)> mismatched;
 
+    /// The peer has left without a message for this one; `more` says what else it has sent.
+    std::function<void(MessageAt message, const std::string& more)> left;
+
+    /// The peer gets everything that this rank has sent, up to its bye.
+    std::function<void()> said_bye;
+
     /// The connection ended: the peer's last data has to be read now.
     std::function<void()> ending;
 
@@ -126,9 +133,9 @@ class CpuPeer {
   /// Notifies the peer that no more messages follow, if there was ever one between the two.
   void send_bye();
 
-  /// Whether the peer has sent its bye, or is gone, or never exchanged a message with this rank.
-  bool has_finished() const {
-    return received_bye_ || lost_ || (!accepted_ && !connection_.is_open());
+  /// Whether the bye is written, or the peer is gone, or never exchanged a message with this rank.
+  bool has_sent_all() const {
+    return said_bye_ || send_ended_ || lost_ || (!accepted_ && !connection_.is_open());
   }
 
   /// Events of the connection on which the peer sends: it was accepted; a frame or data came (as
@@ -156,7 +163,10 @@ class CpuPeer {
   /// Whether the peer still has to take a long message.
   bool is_awaited() const { return !announced_.empty(); }
 
-  void close() noexcept { connection_.close(); }
+  void close() noexcept {
+    connection_.close();
+    silence_.cancel();
+  }
 
  private:
   /// A message for which no receive has been posted.
@@ -173,6 +183,8 @@ class CpuPeer {
   };
 
   void open();
+  void on_send_ended(const std::string& reason);
+  void count_silence(int ticks);
   bool is_short(const Transfer& transfer) const;
   Frame frame_of(const Transfer& transfer) const;
   void send(MessageAt message);
@@ -194,9 +206,14 @@ class CpuPeer {
   const MemoryMark& own_;
   int own_rank_;
   Events events_;
+  const RunLocked run_locked_;
   SendConnection connection_;
-  bool accepted_ = false;  // the peer has connected to us
-  bool sent_bye_ = false;
+  std::optional<std::string> send_ended_;  // the reason
+  boost::asio::steady_timer silence_;      // runs after that
+  bool was_heard_ = false;  // the peer's connection had something since the last tick
+  bool accepted_ = false;   // the peer has connected to us
+  bool sends_bye_ = false;
+  bool said_bye_ = false;  // it is written
   bool received_bye_ = false;
   bool is_ending_ = false;           // the peer's last data is being read
   std::optional<std::string> lost_;  // the reason

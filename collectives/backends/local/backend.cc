@@ -37,7 +37,7 @@ class LocalBackend : public Backend {
     return done;
   }
   void abort() noexcept override {}
-  std::optional<Error> leave() noexcept override { return std::nullopt; }
+  void leave() noexcept override {}
 
  private:
   std::string name_;

@@ -26,10 +26,17 @@ class MpiAgreement {
   /// the agreed error of a rank that is not `ok`; system, after abort().
   void run(const Call& call, bool ok = true);
 
+  /// Takes part in one run() of the others without a call: each that makes one learns that this
+  /// rank has left. Returns whether all others have left, too; false after abort().
+  bool leave();
+
   /// Ends the wait for other ranks. Thread: any.
   void abort() noexcept { aborted_ = true; }
 
  private:
+  struct Extremes;
+  bool exchange(Extremes& known);
+
   GroupContext& context_;
   MpiGroup& group_;
   std::atomic<bool> aborted_ = false;

@@ -39,7 +39,7 @@ class MpiBackend : public Backend {
   void run(const Task& task) override;
   std::shared_ptr<AsyncCall> begin(const Task& task) override;
   void abort() noexcept override;
-  std::optional<Error> leave() noexcept override;
+  void leave() noexcept override;
 
  private:
   void perform(const Task& task);
@@ -236,19 +236,20 @@ void MpiBackend::abort() noexcept {
   messages_->fail(own_error(context_, ErrorKind::system, " aborted its messages"));
 }
 
-std::optional<Error> MpiBackend::leave() noexcept {
-  if (!library_.runs()) return std::nullopt;
+/// MPI ends only when all ranks end it, so this waits for the others, too.
+void MpiBackend::leave() noexcept {
+  if (!library_.runs()) return;
   try {
     messages_->finish();
-    queue_.run({.operation = Operation::leave});
-  } catch (const Error& error) {
-    return error;  // a rank that still needs the group gets it from its next call
+    queue_.finish();
+    if (messages_->failure()) return;
+    say_goodbye(context_);
+    if (!agreement_->leave()) return;
   } catch (const std::exception&) {
-    return std::nullopt;
+    return;  // the others may still need MPI's group
   }
   group_->free();
   end_mpi_group();
-  return std::nullopt;
 }
 
 }  // namespace

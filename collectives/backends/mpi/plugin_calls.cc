@@ -129,7 +129,7 @@ class CollectiveCall {
       case Operation::all_to_all:
       case Operation::all_to_all_v:
         return all_to_all();
-      default:  // barrier and leave: MpiAgreement did the barrier
+      default:  // barrier: MpiAgreement did it
         return;
     }
   }

@@ -95,7 +95,7 @@ class NcclBackend : public Backend {
       const GroupContext& rest, const std::vector<int>& excluded,
       const std::function<std::unique_ptr<Backend>()>& make_host) override;
   void abort() noexcept override;
-  std::optional<Error> leave() noexcept override;
+  void leave() noexcept override;
 
  private:
   [[noreturn]] void refuse(const Task& task, const std::string& what) const;
@@ -356,9 +356,9 @@ void NcclBackend::abort() noexcept {
   if (const auto connected = communicator()) connected->abort();
 }
 
-std::optional<Error> NcclBackend::leave() noexcept {
+void NcclBackend::leave() noexcept {
   if (communicator_) communicator_->close();
-  return host_ ? host_->leave() : std::nullopt;
+  if (host_) host_->leave();
 }
 
 }  // namespace

@@ -67,7 +67,9 @@ ShmCollectives::ShmCollectives(const GroupContext& context, ShmArena arena, bool
 }
 
 void ShmCollectives::watch(std::vector<HangupWatch::Connection> connections) {
-  watch_.emplace(std::move(connections), [this](int rank) { stop(rank); });
+  watch_.emplace(std::move(connections), [this](int rank) {
+    if (!rounds_.has_left(rank)) stop(rank);
+  });
 }
 
 void ShmCollectives::run(const Task& task, const Call& call) {
@@ -94,7 +96,6 @@ void ShmCollectives::perform(const Task& task, const Call& call) {
     case Operation::broadcast:
       return goes_one_way(task) ? broadcast_little(task, call) : move(task, call);
     case Operation::barrier:
-    case Operation::leave:
       return rounds_.exchange(call, 0);
     default:
       move(task, call);

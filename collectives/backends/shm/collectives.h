@@ -59,17 +59,13 @@ class ShmCollectives {
   const ShmArena& arena() const { return arena_; }
   std::shared_ptr<const ShmHeap> heap() const { return heap_; }
 
-  /// Calls stop() when one of the connections ends. Throws std::system_error.
+  /// Calls stop() when one of the connections ends whose rank has not left. Throws
+  /// std::system_error.
   void watch(std::vector<HangupWatch::Connection> connections);
 
-  /// Returns a call in which this rank sent data to a rank that has ended before it came to the
-  /// call; nullopt if there is none. Waits up to a second for such an end. Call it after run() has
-  /// thrown.
-  struct Untaken {
-    int rank = 0;
-    Call call;
-  };
-  std::optional<Untaken> find_untaken() const;
+  /// See ShmRounds::leave(). If this rank's calls differ from those of a rank that left before,
+  /// prints that. This is the last call.
+  void leave();
 
   /// From now on run() throws ShmStopped if it has to wait. Later calls do not change `rank`.
   /// Thread: any.
@@ -104,7 +100,6 @@ class ShmCollectives {
   [[noreturn]] void fail(const Call& call, const ShmMismatch& found);
   std::vector<int> ended_ranks() const;
   void tell_calls_of_others(std::uint64_t round, const std::vector<int>& ended) const;
-  bool sends_in(const Call& call, int to) const;
   bool is_reduced_whole(const Task& task) const;
   bool goes_one_way(const Task& task) const;
   void pass(const Task& task, const Call& call);

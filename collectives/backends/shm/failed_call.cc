@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// How ShmCollectives reports calls that differ, and data that a rank has not taken.
+// How ShmCollectives reports calls that differ.
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <string>
 #include <utility>
 
@@ -13,7 +14,15 @@
 namespace ddp::internal {
 namespace {
 
-constexpr std::chrono::seconds kTimeToClose{1};
+using Statuses = std::vector<std::pair<std::string, std::string>>;  // by key
+
+void publish(Store& store, const Statuses& statuses) {
+  try {
+    store.multi_set(statuses);
+  } catch (const Error&) {
+    // The store is lost: there is only what two ranks saw.
+  }
+}
 
 }  // namespace
 
@@ -40,7 +49,7 @@ std::vector<int> ShmCollectives::ended_ranks() const {
 
 void ShmCollectives::tell_calls_of_others(std::uint64_t round,
                                           const std::vector<int>& ended) const {
-  std::vector<std::pair<std::string, std::string>> statuses;
+  Statuses statuses;
   for (int other = 0; other < context_.size; ++other) {
     if (other == context_.rank) continue;
     if (const Call* const theirs = rounds_.call_of(other, round)) {
@@ -49,36 +58,25 @@ void ShmCollectives::tell_calls_of_others(std::uint64_t round,
       statuses.emplace_back(status_key(context_, other), kNotAnswering);
     }
   }
-  try {
-    context_.store->multi_set(statuses);
-  } catch (const Error&) {
-    // The store is lost: there is only what two ranks saw.
-  }
+  publish(*context_.store, statuses);
 }
 
-/// When a process ends, its connections close one after the other. If others saw that first and
-/// agreed on the loss, this rank's connection may be about to end.
-std::optional<ShmCollectives::Untaken> ShmCollectives::find_untaken() const {
-  using namespace std::chrono;
-  const auto deadline = steady_clock::now() + kTimeToClose;
-  const auto ends = [&](int rank) {
-    const auto left = ceil<milliseconds>(deadline - steady_clock::now());
-    return watch_ && watch_->ends_within(rank, std::max(left, milliseconds(0)));
+/// A rank that only sends in a call does not wait for the others. So the last calls of two ranks
+/// may differ without an error of either.
+void ShmCollectives::leave() {
+  rounds_.leave();
+  const auto late = rounds_.late_difference();
+  if (!late) return;
+  if (!rounds_.has_left(late->rank)) {
+    return publish(*context_.store,
+                   {{status_key(context_, context_.rank), status_at(*late->ours)}});
+  }
+  const auto at = [](const Call* call) {
+    return call == nullptr ? std::string("has left the group") : "is at " + describe(*call);
   };
-  for (int other = 0; other < context_.size; ++other) {
-    if (other == context_.rank) continue;
-    const auto calls = rounds_.calls_after(other);
-    const auto sent =
-        std::ranges::find_if(calls, [&](const Call& call) { return sends_in(call, other); });
-    if (sent != calls.end() && ends(other)) return Untaken{context_.named(other), *sent};
-  }
-  return std::nullopt;
-}
-
-bool ShmCollectives::sends_in(const Call& call, int to) const {
-  if (!has_root(call.operation)) return false;
-  const int sender_or_root = is_from_root(call.operation) ? context_.rank : to;
-  return call.root == context_.named(sender_or_root);
+  const std::string text = " " + at(late->ours) + ", but " +
+                           name_ranks({context_.named(late->rank)}) + " " + at(late->theirs);
+  std::fprintf(stderr, "%s\n", own_error(context_, ErrorKind::mismatch, text).what());
 }
 
 }  // namespace ddp::internal

@@ -43,10 +43,14 @@ bool HangupWatch::ends_within(int rank, std::chrono::milliseconds limit) const {
 }
 
 void HangupWatch::run() {
-  while (::poll(all_.data(), all_.size(), -1) <= 0) continue;
-  if (all_.back().revents != 0) return;
-  for (std::size_t i = 0; i < connections_.size(); ++i) {
-    if (all_[i].revents != 0) return lost_(connections_[i].rank);
+  while (true) {
+    if (::poll(all_.data(), all_.size(), -1) <= 0) continue;
+    if (all_.back().revents != 0) return;
+    for (std::size_t i = 0; i < connections_.size(); ++i) {
+      if (all_[i].revents == 0) continue;
+      all_[i].fd = -1;  // poll() skips it from now on
+      lost_(connections_[i].rank);
+    }
   }
 }
 

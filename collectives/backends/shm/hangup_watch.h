@@ -11,8 +11,8 @@
 
 namespace ddp::internal {
 
-/// Watches connections on which nothing is sent, and calls a function when one ends. Ranks that
-/// share memory have one to each other for that: memory does not show that a peer died.
+/// Watches connections on which nothing is sent, and calls a function for each that ends. Ranks
+/// that share memory have one to each other for that: memory does not show that a peer died.
 class HangupWatch {
  public:
   struct Connection {
@@ -20,8 +20,8 @@ class HangupWatch {
     ddprun::Fd socket;
   };
 
-  /// A thread of the watch calls `lost` once, with the rank of the first connection that ended.
-  /// Throws std::system_error.
+  /// A thread of the watch calls `lost` with the rank of each connection that ends. Throws
+  /// std::system_error.
   HangupWatch(std::vector<Connection> connections, std::function<void(int rank)> lost);
   HangupWatch(const HangupWatch&) = delete;
   HangupWatch& operator=(const HangupWatch&) = delete;

@@ -91,6 +91,10 @@ struct alignas(4096) ShmMember {
   /// The last round in which this rank sent and waited for nobody. Stored after `round`.
   alignas(128) std::atomic<std::uint64_t> sent;
 
+  /// 1: this rank has left the group, and shows no more rounds. It stores this after its last
+  /// round, and then rings the bells of ranks that wait for it, as after a round.
+  std::atomic<std::uint32_t> has_left;
+
   /// The longer data of even and of odd rounds. It is written when every other rank has shown the
   /// round before, so none reads the old data any more.
   alignas(128) std::array<std::array<char, kShmPiece>, 2> pieces;

@@ -128,9 +128,34 @@ void ShmRounds::wake_waiting() const {
   std::atomic<std::uint64_t>& shown = members_[rank_].shown;
   if (shown.load(std::memory_order_relaxed) == round_) return;
   shown = round_;
+  ring_waiting();
+}
+
+void ShmRounds::ring_waiting() const {
   for (int other = 0; other < size_; ++other) {
     if (members_[other].waits_for == rank_ + 1) ring(members_[other].bell);
   }
+}
+
+void ShmRounds::leave() {
+  members_[rank_].has_left = 1;
+  ring_waiting();
+}
+
+/// If two ranks leave at the same time, at least one of them sees all calls of the other.
+std::optional<ShmRounds::LateDifference> ShmRounds::late_difference() const {
+  for (int other = 0; other < size_; ++other) {
+    if (other == rank_) continue;
+    const bool is_all = has_left(other);
+    for (std::uint64_t round = compared_ + 1; round <= round_ + 1; ++round) {
+      const Call* const ours = round <= round_ ? &calls_[round % kShmSlots] : nullptr;
+      const Call* const theirs = call_of(other, round);
+      const bool is_one_missing = ours == nullptr || theirs == nullptr;
+      if (is_one_missing && (!is_all || ours == theirs)) break;
+      if (is_one_missing || *ours != *theirs) return LateDifference{other, ours, theirs};
+    }
+  }
+  return std::nullopt;
 }
 
 /// Spinning gains nothing while the other rank does not run, as it computes. So each spin that
@@ -179,8 +204,10 @@ void ShmRounds::sleep_for(int rank, std::uint64_t round) {
     const std::uint32_t bell = own.bell;
     const int stopped_by = stopped_by_;
     own.waits_for = rank + 1;
+    const bool will_show = !has_left(rank);
     if (members_[rank].shown >= round || has_shown(rank, round)) break;
-    // Only now: what a rank showed before it was lost still counts.
+    // Only now: what a rank showed before it left or was lost still counts.
+    if (!will_show) throw ShmStopped(rank);
     if (stopped_by >= 0) throw ShmStopped(stopped_by);
     futex_wait(own.bell, bell);
   }
@@ -196,16 +223,6 @@ void ShmRounds::check_stopped() const {
     must_wait |= slot(other, round_ + 1).round.load(std::memory_order_acquire) != round_ + 1;
   }
   if (must_wait) throw ShmStopped(stopped_by);
-}
-
-std::vector<Call> ShmRounds::calls_after(int rank) const {
-  std::vector<Call> calls;
-  for (std::uint64_t round = round_ - std::min<std::uint64_t>(round_, kShmAhead) + 1;
-       round <= round_; ++round) {
-    const bool is_there = slot(rank, round).round.load(std::memory_order_acquire) >= round;
-    if (!is_there) calls.push_back(calls_[round % kShmSlots]);
-  }
-  return calls;
 }
 
 void ShmRounds::stop(int rank) noexcept {

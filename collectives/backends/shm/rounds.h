@@ -8,14 +8,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <vector>
+#include <optional>
 
 #include "collectives/backends/shm/layout.h"
 #include "collectives/call/call.h"
 
 namespace ddp::internal {
 
-/// Thrown by ShmRounds after stop(): `rank` is the lost rank, or this one.
+/// Thrown by ShmRounds after stop(): `rank` is the lost rank, or this one. Also thrown by a wait
+/// for `rank` if that one has left the group.
 struct ShmStopped : std::exception {
   explicit ShmStopped(int lost) : rank(lost) {}
   const char* what() const noexcept override { return "stopped"; }
@@ -110,12 +111,24 @@ class ShmRounds {
   const char* data_of(int rank, std::size_t bytes) const { return place(rank, round_, bytes); }
 
   /// The call that another rank has shown in one of the last rounds; null: none yet. Use it after a
-  /// failure.
+  /// failure, or for a rank that has left.
   const Call* call_of(int rank, std::uint64_t round) const {
     return has_shown(rank, round) ? &slot(rank, round).call : nullptr;
   }
-  /// This rank's calls in the rounds that another has not come to, oldest first.
-  std::vector<Call> calls_after(int rank) const;
+  bool has_left(int rank) const { return members_[rank].has_left != 0; }
+
+  /// Shows the others that this rank makes no more calls; what it has shown stays there. This is
+  /// the last call.
+  void leave();
+
+  /// After leave(): a difference between the calls that this rank and another have shown, which no
+  /// call of this rank has thrown; of two ranks that have left, also a call that one did not make.
+  struct LateDifference {
+    int rank = 0;
+    const Call* ours = nullptr;    ///< null: this rank left without another call
+    const Call* theirs = nullptr;  ///< null: that rank did
+  };
+  std::optional<LateDifference> late_difference() const;
 
   /// Makes exchange() throw from now on; if another `rank` than this one is lost, only when it has
   /// to wait. Later calls do not change `rank`. Thread: any.
@@ -152,6 +165,7 @@ class ShmRounds {
   }
   void show(const Call& call, std::uint64_t longest);
   void wake_waiting() const;
+  void ring_waiting() const;
   void fetch_next_slot() const;
   void wait_for(int rank, std::uint64_t round) {
     if (!has_shown(rank, round) && !spin_for(rank, round)) sleep_for(rank, round);

@@ -13,9 +13,10 @@ enum class ErrorKind {
   usage,        ///< wrong argument or environment: nothing was sent, the group stays usable
   unreachable,  ///< the store cannot be reached, or was lost
   timed_out,    ///< a deadline passed, usually because a rank did not make the call
-  peer_lost,    ///< a rank died or left: its connection ended, or the launcher reported it
+  peer_lost,    ///< a rank died: its connection ended, or the launcher reported it
   mismatch,     ///< ranks made different calls
   system,       ///< another failure of the operating system or of the backend
+  left,         ///< a rank has left the group, and this one waits for it
 };
 
 /// Thrown by every call of ddp that fails. what() is one sentence that names this rank, the call

@@ -62,13 +62,13 @@ struct GroupMember;
 /// all_to_all_v may return on ranks whose own counts match; they throw in the next call. Over cpu,
 /// in a group on one host, a rank that only sends up to 256 bytes in a call, as its root or to it,
 /// does not wait for the others. If the calls differ, or another rank dies before it makes that
-/// call, the sender throws in a later call, at the latest the 64th, or prints the error when it
-/// ends the group. Among three ranks or more the error also names the minority, if within 5 s each
-/// rank has made the call, failed by the error or died. The death of a rank's process is detected
-/// at once, in every call that waits for that rank and while the ranks connect. A call that takes
-/// longer than the timeout fails, as do all calls of its ranks in all groups and threads. The error
-/// says at which call each rank is. If calls cannot be ended, the process exits with code 124 and
-/// prints the error on stderr.
+/// call, the sender throws in a later call, at the latest the 64th. If two ranks whose calls differ
+/// leave the group before, the later one prints that. Among three ranks or more the error also
+/// names the minority, if within 5 s each rank has made the call, failed by the error or died. The
+/// death of a rank's process is detected at once, in every call that waits for that rank and while
+/// the ranks connect. A call that takes longer than the timeout fails, as do all calls of its ranks
+/// in all groups and threads. The error says at which call each rank is. If calls cannot be ended,
+/// the process exits with code 124 and prints the error on stderr.
 ///
 /// Thread: any, one call at a time.
 class DDP_EXPORT ProcessGroup {
@@ -81,12 +81,15 @@ class DDP_EXPORT ProcessGroup {
   ProcessGroup(ProcessGroup&& other) noexcept;
   ProcessGroup& operator=(ProcessGroup&& other) noexcept;
 
-  /// Leaves the group without blocking. A background thread finishes the calls that were begun and
-  /// keeps the connections until every rank has left, at most for the timeout. The process does not
-  /// exit before. So ranks may destroy their groups in any order. After a failure, or during an
-  /// exception, it aborts instead: calls under way are given up, and the next call of other ranks
-  /// fails. In a child that fork() made since this process joined, it does nothing: the group is
-  /// the parent's, and the child must not make its calls.
+  /// Leaves the group without blocking. A background thread finishes the calls that were begun, and
+  /// notifies the other ranks. The process exits after that, and waits for no later call of theirs
+  /// (mpi, and nccl after calls on a device: it waits until they leave, too; likewise rank 0 if it
+  /// serves the store). So ranks may destroy their groups in any order. Data that this rank sent is
+  /// received after its end, too. Other ranks' calls that wait for this one throw an error of kind
+  /// left. After a failure, during an exception, or when the process exits with another code than
+  /// 0, it aborts instead: calls under way are given up. In a child that fork() made since this
+  /// process joined, it does nothing: the group is the parent's, and the child must not make its
+  /// calls.
   ~ProcessGroup();
 
   /// This process's rank in the group, and the number of ranks.

@@ -97,6 +97,8 @@ CpuPeer::Events events_that_count(int& endings, std::vector<std::string>& lost) 
   return {
       .done = [](MessageAt) {},
       .mismatched = [](MessageAt, const std::string&) {},
+      .left = [](MessageAt, const std::string&) {},
+      .said_bye = [] {},
       .ending = [&endings] { ++endings; },
       .lost = [&lost](const std::string& reason) { lost.push_back(reason); },
       .overflowed = [](std::size_t, std::int32_t) {},
@@ -232,7 +234,7 @@ TEST_CASE("the end of a connection is reported once, even if the answer to its l
   peer.on_closed("its connection ended");
   CHECK(endings == 1);
   CHECK(lost == std::vector<std::string>{"its connection ended"});
-  CHECK(peer.has_finished());
+  CHECK(peer.has_sent_all());
 }
 
 TEST_CASE("data read after its sender has given up is not taken for the message") {

@@ -109,7 +109,7 @@ TEST_CASE("all open messages with a rank that ends fail with the same error, whi
 
 TEST_CASE("a message with a rank that left the group fails with that reason") {
   const auto ended = run_ranks(2, [](ProcessGroup& group) { lose_rank_1(group, Exit::leaves); });
-  check_failure({ended[0]}, ErrorKind::mismatch, {"but rank 1 is at leaving the group"});
+  check_failure({ended[0]}, ErrorKind::left, {"lost rank 1 in ", ": it has left the group"});
 }
 
 TEST_CASE("a receive fails if the rank that announced its message ends") {

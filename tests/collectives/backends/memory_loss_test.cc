@@ -104,39 +104,6 @@ TEST_CASE("the others fail and name a rank killed in a call in which they do not
       root));
 }
 
-TEST_CASE("a rank whose data a dead rank never took prints that when it ends the group") {
-  const int size = GENERATE(2, 3);
-  const int root = GENERATE(0, 1);  // of the broadcast or the reduce
-  const bool takes = GENERATE(false, true);
-  auto ended = run_ranks(
-      size,
-      [](ProcessGroup& group, int to, bool dies_later) {
-        const auto store = job_store();
-        for (int other : {0, group.size() - 1}) {
-          if (group.rank() == 1 && other != 1) store->wait({"called/" + std::to_string(other)});
-        }
-        if (group.rank() != 1 || dies_later) {
-          static_cast<void>(to == 0 ? group.broadcast(7, 0) : group.reduce(7, 1));
-        }
-        store->set("called/" + std::to_string(group.rank()), "");
-        if (group.rank() == 1) std::raise(SIGKILL);
-      },
-      root, takes);
-  CHECK(ended[1].code == 128 + SIGKILL);
-  ended.erase(ended.begin() + 1);
-  const std::string call =
-      root == 0 ? "#1 broadcast int32[1] from rank 0" : "#1 reduce sum int32[1] to rank 1";
-  for (const Ended& rank : ended) {
-    INFO(rank.output);
-    CHECK(rank.code == 0);
-    const bool sent = root == 1 || &rank == &ended.front();
-    CHECK(rank.output.empty() == (takes || !sent));
-    if (takes || !sent) continue;
-    CHECK(contains(rank.output, "lost rank 1 in #2 leaving the group: its connection ended"));
-    CHECK(contains(rank.output, "; rank 1 had not taken the data of " + call + "\n"));
-  }
-}
-
 TEST_CASE("the others fail and name a rank killed in a message through memory") {
   check_lost_rank_1(run_ranks(2, [](ProcessGroup& group) {
     const std::vector<float> data(std::size_t{1} << 20);
