@@ -33,7 +33,7 @@ Result<std::string> recorder_path(const std::vector<std::string>& folders);
 /// Begins the name of the latter; six random characters follow, as for remove_abandoned_dirs.
 inline constexpr const char* kRecorderFolder = "recorder-";
 
-/// Those of `folders` that only this user may enter, and those made because a name was taken.
+/// Returns the `folders` that only this user may enter, and those made because a name was taken.
 std::vector<std::string> safe_folders(const std::vector<std::string>& folders);
 
 /// A socket that was found by its name; its agent may have ended.

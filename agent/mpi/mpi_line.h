@@ -13,8 +13,7 @@
 #include "rendezvous/layout.h"
 #include "rendezvous/net/endpoint.h"
 
-// What the agent and the MpiServer of a round tell each other, and what that says about a rank.
-// Pure.
+// The lines between the agent and the MpiServer of a round, and what they say about a rank. Pure.
 
 namespace ddprun::agent {
 
@@ -56,11 +55,11 @@ struct MpiNews {
   std::string text = {};  ///< one printable line
 };
 
-/// What the agent tells an MpiServer about a rank whose process has ended. Each is answered with
-/// MpiNews::known.
+/// The agent's questions to an MpiServer about a rank whose process has ended. The MpiServer answers
+/// each with MpiNews::known.
 enum class MpiQuestion : char {
   ended = 'e',  ///< answered when all that the rank had sent is read
-  lost = 'l',   ///< the others survive it: they are told first; `code` 1: some are left, 0: none
+  lost = 'l',   ///< notify the others, which survive it; `code` 1: some are left, 0: none
 };
 
 /// Returns it as a line, with its newline.

@@ -311,7 +311,7 @@ class NodeMpi {
                      });
   }
 
-  /// What an ended rank has sent before its end is in its socket.
+  /// The socket of an ended rank has all that the rank sent before its end.
   void on_control(std::string_view line) {
     const auto question = parse_mpi_question(line, layout_.local_size);
     if (!question) return;
