@@ -18,6 +18,7 @@
 
 // The limited API of Python 3.11 has them; all releases before have the same.
 extern "C" {
+// NOLINTBEGIN(readability-identifier-naming): names of Python
 struct Py_buffer {
   void* buf;
   PyObject* obj;
@@ -34,6 +35,7 @@ struct Py_buffer {
 int PyObject_CheckBuffer(PyObject* object);
 int PyObject_GetBuffer(PyObject* object, Py_buffer* view, int flags);
 void PyBuffer_Release(Py_buffer* view);
+// NOLINTEND(readability-identifier-naming)
 }
 
 namespace {
@@ -308,12 +310,15 @@ bool view_buffer(Arguments& arguments, PyObject* object, bool writes, bool of_by
 
 /// Calls object.__dlpack__(): with a version first, which shows whether the elements may be
 /// written.
-Ref call_dlpack(PyObject* object, std::uintptr_t stream) {
+Ref call_dlpack(PyObject* object, void* stream) {
   const Ref method(PyObject_GetAttrString(object, "__dlpack__"));
   const Ref none(PyTuple_New(0));
-  const Ref words(stream == 0 ? Py_BuildValue("{sOs(ii)}", "stream", Py_None, "max_version", 1, 0)
-                              : Py_BuildValue("{sKs(ii)}", "stream", stream, "max_version", 1, 0));
+  const Ref words(Py_BuildValue("{sOs(ii)}", "stream", Py_None, "max_version", 1, 0));
   if (!method || !none || !words) return Ref();
+  if (stream != nullptr) {
+    const Ref address(PyLong_FromVoidPtr(stream));
+    PyDict_SetItemString(words.get(), "stream", address.get());
+  }
   Ref capsule(PyObject_Call(method.get(), none.get(), words.get()));
   if (capsule || PyErr_ExceptionMatches(PyExc_TypeError) == 0) return capsule;
   PyErr_Clear();
@@ -333,7 +338,7 @@ Managed* take(Arguments& arguments, PyObject* capsule, const char* name, const c
 
 /// Makes a buffer of an object of DLPack. The old version does not show whether an array may be
 /// written.
-void view_tensor(Arguments& arguments, PyObject* object, bool writes, std::uintptr_t stream,
+void view_tensor(Arguments& arguments, PyObject* object, bool writes, void* stream,
                  ddp_buffer& buffer) {
   const Ref capsule = call_dlpack(object, stream);
   if (!capsule) return;
@@ -356,7 +361,7 @@ void view_tensor(Arguments& arguments, PyObject* object, bool writes, std::uintp
     return arguments.fail(PyExc_BufferError,
                           "the array is read-only: pass another one for the output");
   }
-  if (ddp_error* error = ddp_view(tensor, reinterpret_cast<void*>(stream), &buffer)) raise(error);
+  if (ddp_error* error = ddp_view(tensor, stream, &buffer)) raise(error);
 }
 
 /// Makes a buffer of an object, or of a ddp.View, which is a tuple of object, type and stream.
@@ -367,10 +372,10 @@ void view_elements(Arguments& arguments, PyObject* object, bool writes, ddp_buff
   }
   arguments.seen = {.object = object};
   PyObject* type = Py_None;
-  std::uintptr_t stream = 0;
+  void* stream = nullptr;
   if (PyTuple_Check(object) != 0 && PyTuple_Size(object) == 3) {
     type = PyTuple_GetItem(object, 1);
-    stream = PyLong_AsUnsignedLongLong(PyTuple_GetItem(object, 2));
+    stream = PyLong_AsVoidPtr(PyTuple_GetItem(object, 2));
     object = PyTuple_GetItem(object, 0);
   }
   if (PyErr_Occurred() != nullptr) return;
@@ -388,8 +393,7 @@ void view_elements(Arguments& arguments, PyObject* object, bool writes, ddp_buff
   arguments.seen.buffer = buffer;
 }
 
-/// Converts one argument for a parameter of type T, or makes a result of what the call stores.
-/// `kIsResult`: the call stores something there.
+/// Converts one argument for a parameter of type T. result() converts what the call stores there.
 template <class T>
 class Parameter;
 
@@ -628,7 +632,8 @@ class Parameter<const ddp_message*> {
       ddp_message& message = messages_.emplace_back();
       PyObject* elements = nullptr;
       if (PyArg_ParseTuple(PyList_GetItem(list, i), "pOii", &message.sends, &elements,
-                           &message.peer, &message.tag) == 0)
+                           &message.peer, &message.tag) == 0 ||
+          elements == nullptr)
         return;
       view_elements(arguments, elements, message.sends == 0, message.buffer);
       if (PyErr_Occurred() != nullptr) return;
@@ -868,6 +873,7 @@ PyModuleDef module = {
 
 }  // namespace
 
+// NOLINTNEXTLINE(readability-identifier-naming,bugprone-reserved-identifier): its name for Python
 PyMODINIT_FUNC PyInit__native() {
   return PyModule_Create(&module);
 }

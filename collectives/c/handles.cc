@@ -2,7 +2,6 @@
 #include "collectives/c/handles.h"
 
 #include <cstdlib>
-#include <cstring>
 #include <new>
 
 #include "ddp/dlpack.h"
@@ -114,7 +113,7 @@ ddp_list* make_list(std::span<const std::string> strings) {
   auto* const items = reinterpret_cast<ddp_bytes*>(list + 1);
   char* data = reinterpret_cast<char*>(items + strings.size());
   for (std::size_t i = 0; i < strings.size(); ++i) {
-    std::memcpy(data, strings[i].data(), strings[i].size());
+    strings[i].copy(data, strings[i].size());
     items[i] = {.data = data, .size = strings[i].size()};
     data += strings[i].size();
   }

@@ -38,6 +38,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+// NOLINTBEGIN(readability-identifier-naming): names of C
 
 /// The version of this interface.
 #define DDP_C_VERSION 1
@@ -398,6 +399,7 @@ DDP_EXPORT ddp_error* ddp_write_trace(const char* path);
 /// Returns the number of this process's GPU.
 DDP_EXPORT ddp_error* ddp_local_device(int* device);
 
+// NOLINTEND(readability-identifier-naming)
 #ifdef __cplusplus
 }  // extern "C"
 #endif
