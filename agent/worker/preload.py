@@ -203,15 +203,19 @@ def _ddprun_template():
         """Gives back the pages that are as in a library's file. Each worker maps those that it needs."""
         MADV_DONTNEED = 4
         libc.madvise.argtypes = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
-        place = ""
+        if not os.path.exists("/proc/self/smaps"):
+            return  # a kernel without it
+        place, size = "", ""
         with open("/proc/self/smaps") as maps:
             for line in maps:
                 name, *values = line.split()
                 if not name.endswith(":"):
                     place = name if values[0] in ("r-xp", "r--p") and ".so" in values[-1] else ""
+                elif name == "Rss:":
+                    size = values[0]  # 0 for each under an emulator, which does not know what was written to, either
                 elif name == "Anonymous:" and values[0] != "0":
                     place = ""  # it was written to
-                elif name == "Swap:" and values[0] == "0" and place:  # nor is in the swap
+                elif name == "Swap:" and values[0] == "0" and place and size != "0":  # nor is in the swap
                     begin, end = (int(each, 16) for each in place.split("-"))
                     libc.madvise(begin, end - begin, MADV_DONTNEED)
 

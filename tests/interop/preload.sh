@@ -47,6 +47,12 @@ grep -qE '^ +forgotten \(.*preload\.py:[0-9]+\)$' "$work/dump" || fail "$(cat "$
 # The hook of the flight recorder came with the template.
 "$DDPRUN" status "$ddprun" >"$work/status"
 grep -q '#1 barrier' "$work/status" || fail "$(cat "$work/status")"
+# The libraries are mapped in workers only: they have 200 MiB that each of these reads where it runs.
+has_few_libraries() {
+  awk '/^Rss:/ { all = $2 } /^Anonymous:/ { own = $2 } END { exit !(all - own < 100 * 1024) }' \
+    "/proc/$(pgrep -f "^ddp-preload of $(agent_of)\$")/smaps_rollup"
+}
+wait_until has_few_libraries
 kill "$ddprun"
 finish
 expect_no_process_left
