@@ -20,6 +20,12 @@ from launchers import LAUNCHERS, interop, torch_worker  # noqa: E402
 
 PR_SET_CHILD_SUBREAPER = 36
 PORT = 29500
+OTHER_SERVER = f'''
+import http.server, sys
+server = http.server.ThreadingHTTPServer((sys.argv[1], {PORT}), http.server.SimpleHTTPRequestHandler)
+print('serving', flush=True)
+server.serve_forever()
+'''
 HERE = os.path.dirname(os.path.abspath(__file__))
 DEADLINE = 120  # seconds: only ends what hangs
 PATIENCE = 40   # with a launcher that may never say it
@@ -224,6 +230,11 @@ class Job:
         """Another command, on the host of a node and its console."""
         self._spawn(node, line, {})
         return self.processes[node]
+
+    def take_port(self):
+        """By another program on the first host."""
+        self.run_on(1, [sys.executable, '-c', OTHER_SERVER, self.names_of(1)[-1]])
+        self.wait_for_words('serving')
 
     def run(self, command, options=None, **where):
         self.start(command, options, **where)
