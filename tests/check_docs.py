@@ -86,10 +86,26 @@ def check_figures(page):
         wrong.append(f"{page}: failures named are {claimed}, in docs/diagnosis.md {named}")
 
 
+def check_signatures(page):
+    """Those of the library, without "std::", are in its headers."""
+    def plain(text):
+        return re.sub(r"std::|\s", "", text)
+    headers = ""
+    for path in glob.glob(f"{root}/collectives/include/ddp/*.h"):
+        with open(path, encoding="utf8") as file:
+            headers += plain(file.read())
+    _, _, functions = read(page).partition("\n## All functions\n")
+    signatures = re.findall(r"`([^`]+ [^`]*\([^`]*\))`", functions)
+    wrong.extend(f"{page}: no header has {each}" for each in signatures if plain(each) not in headers)
+    if len(signatures) < 30:
+        wrong.append(f"{page}: only {len(signatures)} signatures")
+
+
 pages = sorted(glob.glob(f"{root}/*.md") + glob.glob(f"{root}/docs/*.md"))
 for each in pages:
     check_links(each)
 check_figures(os.path.join(root, "README.md"))
+check_signatures(os.path.join(root, "docs", "collectives.md"))
 check_tests(os.path.join(root, "docs", "guarantees.md"), 5)
 check_tests(os.path.join(root, "docs", "security.md"), 1)
 check_attacks(os.path.join(root, "docs", "security.md"))
