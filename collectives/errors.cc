@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/errors.h"
 
+#include <memory>
 #include <string_view>
+#include <utility>
 
 namespace ddp {
 
 Error::Error(ErrorKind kind, const std::string& sentence)
     : std::runtime_error(sentence), kind_(kind) {}
+
+const std::vector<int>& Error::lost_ranks() const noexcept {
+  return internal::ErrorAccess::facts(*this).lost;
+}
 
 Error::~Error() = default;  // here, so that only this library has its vtable and type information
 
@@ -36,6 +42,17 @@ ErrorKind to_kind(ddprun::Errc code) {
 }
 
 }  // namespace
+
+Error ErrorAccess::make(ErrorKind kind, const std::string& sentence, ErrorFacts facts) {
+  Error error(kind, sentence);
+  error.facts_ = std::make_shared<const ErrorFacts>(std::move(facts));
+  return error;
+}
+
+const ErrorFacts& ErrorAccess::facts(const Error& error) {
+  static const ErrorFacts none;
+  return error.facts_ ? *error.facts_ : none;
+}
 
 Error to_error(int rank, const ddprun::Error& error) {
   return {to_kind(error.code), "ddp: rank " + std::to_string(rank) + ": " + error.message};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,18 @@
 #include "ddp/error.h"
 
 namespace ddp::internal {
+
+/// The content of an error as values, for programs and this library: no text is parsed.
+struct ErrorFacts {
+  int rank = -1;               ///< the rank whose sentence it is; -1: ddprun's, or of no one rank
+  std::uint64_t number = 0;    ///< of the collective calls that differ; 0: none do
+  std::vector<int> lost = {};  ///< see Error::lost_ranks()
+};
+
+struct ErrorAccess {
+  static Error make(ErrorKind kind, const std::string& sentence, ErrorFacts facts);
+  static const ErrorFacts& facts(const Error& error);
+};
 
 /// Whether the error of this rank is the consequence of another rank's end.
 inline bool is_loss(const Error& error) {

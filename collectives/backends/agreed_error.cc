@@ -4,8 +4,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
-#include <cstdlib>
 #include <optional>
+#include <sstream>
+#include <utility>
 #include <vector>
 
 #include "collectives/backends/rank_status.h"
@@ -30,15 +31,30 @@ struct Meeting {
   std::string about;
 };
 
-/// "3 rank 1 waited ...": the kind and the sentence.
+/// The values, of which the lost ranks come last, after their number, and then the sentence.
 std::string to_text(const AgreedError& error) {
-  return std::to_string(static_cast<int>(error.kind)) + " " + error.sentence;
+  std::string text = std::to_string(static_cast<int>(error.kind)) + " " +
+                     std::to_string(error.facts.rank) + " " + std::to_string(error.facts.number) +
+                     " " + std::to_string(error.facts.lost.size()) + " ";
+  for (const int rank : error.facts.lost) text += std::to_string(rank) + " ";
+  return text + error.sentence;
 }
 
 AgreedError parse(const std::string& text) {
-  const std::size_t space = text.find(' ');
-  if (space == std::string::npos) return {ErrorKind::system, "a rank failed without a reason"};
-  return {static_cast<ErrorKind>(std::atoi(text.c_str())), text.substr(space + 1)};
+  std::istringstream stream(text);
+  int kind = 0;
+  std::size_t lost = 0;
+  AgreedError error;
+  stream >> kind >> error.facts.rank >> error.facts.number >> lost;
+  for (int rank = 0; error.facts.lost.size() < lost && stream >> rank;) {
+    error.facts.lost.push_back(rank);
+  }
+  stream.get();  // the space
+  if (!stream || !std::getline(stream, error.sentence, '\0')) {
+    return {ErrorKind::system, "a rank failed without a reason"};
+  }
+  error.kind = static_cast<ErrorKind>(kind);
+  return error;
 }
 
 bool store_died_with_rank_0(const GroupContext& context, const Error& error) {
@@ -153,20 +169,23 @@ AgreedError without_store(const GroupContext& context, const std::string& senten
                              : context.rank_0_serves ? "rank 0 serves the store: "
                                                      : "";
   return {is_lost ? ErrorKind::peer_lost : ErrorKind::timed_out,
-          sentence + ": " + server + plain_text(error)};
+          sentence + ": " + server + plain_text(error),
+          {.lost = is_lost ? std::vector{0} : std::vector<int>()}};
 }
 
 Error to_error(const GroupContext& context, const std::string& where, const AgreedError& agreed) {
-  const std::string me = "rank " + std::to_string(context.named(context.rank)) + " ";
-  if (agreed.sentence.starts_with(me)) return {agreed.kind, "ddp: " + agreed.sentence};
-  return {agreed.kind,
-          "ddp: " + me + "failed" + (where.empty() ? "" : " " + where) + ": " + agreed.sentence};
+  const int me = context.named(context.rank);
+  std::string own;
+  if (agreed.facts.rank != me) {
+    own = "rank " + std::to_string(me) + " failed" + (where.empty() ? "" : " " + where) + ": ";
+  }
+  return ErrorAccess::make(agreed.kind, "ddp: " + own + agreed.sentence, agreed.facts);
 }
 
 Error agree_on(GroupContext& context, const std::string& where, ErrorKind kind,
-               const std::string& sentence) {
-  const AgreedError mine = {kind,
-                            "rank " + std::to_string(context.named(context.rank)) + " " + sentence};
+               const std::string& sentence, ErrorFacts facts) {
+  facts.rank = context.named(context.rank);
+  const AgreedError mine = {kind, "rank " + std::to_string(facts.rank) + " " + sentence, facts};
   try {
     const EndLimit limit = limit_of_store(context, mine.sentence);
     return to_error(context, where, propose_error(context, mine));
@@ -174,10 +193,11 @@ Error agree_on(GroupContext& context, const std::string& where, ErrorKind kind,
     // Without the store there is only what this rank saw. If rank 0 served the store and is gone,
     // the peer may be gone because of that.
     if (kind == ErrorKind::peer_lost && store_died_with_rank_0(context, error)) {
-      return {kind, "ddp: " + mine.sentence + " (and the store with rank 0, which served it)"};
+      return ErrorAccess::make(
+          kind, "ddp: " + mine.sentence + " (and the store with rank 0, which served it)", facts);
     }
   }
-  return {kind, "ddp: " + mine.sentence};
+  return ErrorAccess::make(kind, "ddp: " + mine.sentence, facts);
 }
 
 namespace {
@@ -199,14 +219,16 @@ Error agree_on_loss(GroupContext& context, const std::string& where, int peer,
                     const std::string& reason) {
   if (has_left(context, peer)) return agree_on_leave(context, where, peer);
   return agree_on(context, where, ErrorKind::peer_lost,
-                  "lost " + name_ranks({context.named(peer)}) + " " + where + ": " + reason);
+                  "lost " + name_ranks({context.named(peer)}) + " " + where + ": " + reason,
+                  {.lost = {context.named(peer)}});
 }
 
 Error agree_on_leave(GroupContext& context, const std::string& where, int peer,
                      const std::string& more) {
   return agree_on(
       context, where, ErrorKind::left,
-      "lost " + name_ranks({context.named(peer)}) + " " + where + ": it has left the group" + more);
+      "lost " + name_ranks({context.named(peer)}) + " " + where + ": it has left the group" + more,
+      {.lost = {context.named(peer)}});
 }
 
 Error agree_on_timeout(GroupContext& context, const std::string& where, int peer) {
@@ -230,7 +252,9 @@ void ask_store(const GroupContext& context, const std::function<void(Store& stor
   } catch (const Error& error) {
     const Error own = at_rank(context.named(context.rank), error);
     if (store_died_with_rank_0(context, error)) {
-      throw Error(ErrorKind::peer_lost, std::string(own.what()) + ": lost rank 0, which served it");
+      throw ErrorAccess::make(ErrorKind::peer_lost,
+                              std::string(own.what()) + ": lost rank 0, which served it",
+                              {.lost = {0}});
     }
     if (!context.rank_0_serves || error.kind() != ErrorKind::timed_out) throw Error(own);
     throw Error(own.kind(), std::string(own.what()) + ": rank 0 serves it");
@@ -252,7 +276,10 @@ void wait_for_all_ranks(const GroupContext& context, const std::string& stem,
     const std::string told = wrong ? kAllAreThere : store.get(meeting.verdict());
     if (told != kAllAreThere) wrong = parse(told);
   });
-  if (wrong) throw own_error(context, wrong->kind, wrong->sentence);
+  if (wrong) {
+    throw ErrorAccess::make(wrong->kind, own_error(context, wrong->kind, wrong->sentence).what(),
+                            wrong->facts);
+  }
 }
 
 void tell_instead_of_rank_0(const GroupContext& context, const std::string& stem,

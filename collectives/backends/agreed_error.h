@@ -7,6 +7,7 @@
 #include <string>
 
 #include "collectives/backends/group_context.h"
+#include "collectives/errors.h"
 #include "ddp/error.h"
 
 namespace ddp::internal {
@@ -18,6 +19,7 @@ namespace ddp::internal {
 struct AgreedError {
   ErrorKind kind = ErrorKind::system;
   std::string sentence;  ///< begins with "rank N ", unless ddprun wrote it
+  ErrorFacts facts = {};
 };
 
 /// Notifies the other ranks that this one makes no more calls of the group. Its connections end
@@ -47,7 +49,7 @@ Error to_error(const GroupContext& context, const std::string& where, const Agre
 /// lost, returns this rank's own error. If the store does not answer for limit_of_abort(), ends the
 /// process with that error. `where` is "in #12 barrier" or "while connecting".
 Error agree_on(GroupContext& context, const std::string& where, ErrorKind kind,
-               const std::string& sentence);
+               const std::string& sentence, ErrorFacts facts = {});
 
 /// agree_on() for a connection that ended: the peer has left or is lost; below, for a peer that has
 /// left, with `more` about it; and for one that timed out.

@@ -2,8 +2,6 @@
 #include "collectives/failure/group_calls.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -23,24 +21,6 @@ using std::chrono::steady_clock;
 constexpr milliseconds kStatusLimit(2'000);  // for the other ranks to publish their statuses
 constexpr milliseconds kCallsLimit(5'000);   // the same for ranks that all fail, except busy ones
 constexpr milliseconds kEndLimit(4'000);     // for the process of a rank that is gone to end
-
-/// The number of the collective calls that differ, as in "rank 0 is at #12 barrier, but rank 1
-/// ..."; 0 for other errors.
-std::uint64_t number_of_call(const Error& error) {
-  constexpr std::string_view kBefore = " is at #";
-  const std::string_view text = error.what();
-  const auto at = text.find(kBefore);
-  if (error.kind() != ErrorKind::mismatch || at == text.npos) return 0;
-  return std::strtoull(text.data() + at + kBefore.size(), nullptr, 10);
-}
-
-/// The rank that the error says is lost ("lost rank 2 in #3 barrier").
-std::optional<int> gone_rank(std::string_view text) {
-  constexpr std::string_view kLost = "lost rank ";
-  const auto lost = text.find(kLost);
-  if (lost == text.npos) return std::nullopt;
-  return std::atoi(text.data() + lost + kLost.size());
-}
 
 /// An asynchronous call that closes its entry in GroupCalls when its end is noticed.
 class TrackedCall : public AsyncCall {
@@ -191,11 +171,11 @@ void GroupCalls::throw_failure() {
 
 /// The group has failed on all ranks by now: none waits for this one.
 void GroupCalls::outlast_gone_rank(const Error& failure) {
-  const auto gone = gone_rank(failure.what());
-  if (!gone || !context_.store) return;
+  const std::vector<int>& gone = failure.lost_ranks();
+  if (gone.empty() || !context_.store) return;
   std::call_once(outlasted_, [&] {
     for (int rank = 0; rank < context_.size; ++rank) {
-      if (context_.named(rank) != *gone || rank == context_.rank) continue;
+      if (std::ranges::count(gone, context_.named(rank)) == 0 || rank == context_.rank) continue;
       try {
         if (!context_.store->check({joined_key(context_, rank)})) return;
         std::string line = context_.store->get(joined_key(context_, rank));
@@ -212,13 +192,14 @@ void GroupCalls::outlast_gone_rank(const Error& failure) {
 /// the minority. (If a rank is past the call and in none, or dead, the rank that found the
 /// difference publishes its call, if it knows that.)
 Error GroupCalls::with_all_calls(const Error& error) const {
-  const std::string text = error.what();
-  const std::uint64_t number = number_of_call(error);
+  const std::uint64_t number = ErrorAccess::facts(error).number;
   if (number == 0 || !context_.store || context_.size == 2) return error;
   try {
     publish_status_in(number);
     const std::string fewest = name_fewest(fetch_statuses(kCallsLimit));
-    return fewest.empty() ? error : Error(error.kind(), text + "; " + fewest);
+    if (fewest.empty()) return error;
+    return ErrorAccess::make(error.kind(), std::string(error.what()) + "; " + fewest,
+                             ErrorAccess::facts(error));
   } catch (const Error&) {
     return error;  // the store is lost: there is only what two ranks saw
   }
@@ -318,10 +299,11 @@ std::map<int, std::string> GroupCalls::fetch_statuses(milliseconds limit) const 
 }
 
 AgreedError GroupCalls::agree_on_timeout(const TimedOutCall& late) {
-  AgreedError agreed = {ErrorKind::timed_out, "rank " +
-                                                  std::to_string(context_.named(context_.rank)) +
-                                                  " timed out after " + name_time(late.limit) +
-                                                  " in " + describe(late.call)};
+  const int own = context_.named(context_.rank);
+  AgreedError agreed = {ErrorKind::timed_out,
+                        "rank " + std::to_string(own) + " timed out after " +
+                            name_time(late.limit) + " in " + describe(late.call),
+                        {.rank = own}};
   if (!context_.store) return agreed;  // all ranks are in this process
   try {
     {
@@ -343,8 +325,8 @@ std::string GroupCalls::blame_store() const {
 }
 
 AgreedError GroupCalls::agree_on_failure(const Error& error) {
-  const std::string text = error.what();
-  const AgreedError own = {error.kind(), text.starts_with("ddp: ") ? text.substr(5) : text};
+  AgreedError own = {error.kind(), plain_text(error), ErrorAccess::facts(error)};
+  own.facts.rank = context_.named(context_.rank);
   try {
     const AgreedError agreed = propose_error(context_, own);
     const std::lock_guard lock(broadcast_mutex_);

@@ -164,8 +164,9 @@ void GroupMember::abort(const std::string& why) {
 
 void GroupMember::give_up(const std::string& why) {
   const AbortLimit limit(calls_under_way(), calls->limit());
-  AgreedError agreed = {ErrorKind::system,
-                        "rank " + std::to_string(context.named(context.rank)) + " " + why};
+  const int own = context.named(context.rank);
+  AgreedError agreed = {
+      ErrorKind::system, "rank " + std::to_string(own) + " " + why, {.rank = own}};
   try {
     agreed = propose_error(context, agreed);
   } catch (const Error&) {

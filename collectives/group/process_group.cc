@@ -245,6 +245,10 @@ ProcessGroup ProcessGroup::shrink(std::span<const int> excluded) {
   return ProcessGroup(internal::shrink(*member_, excluded));
 }
 
+ProcessGroup ProcessGroup::shrink() {
+  return shrink(internal::lost_ranks(*member_));
+}
+
 /// `color` distinguishes the subgroups that one call makes.
 std::optional<ProcessGroup> ProcessGroup::make_subgroup(const std::vector<int>& members,
                                                         int color) {

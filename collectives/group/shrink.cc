@@ -74,6 +74,22 @@ std::unique_ptr<Backend> shrink_backend(GroupMember& group, const GroupContext& 
 
 }  // namespace
 
+std::vector<int> lost_ranks(const GroupMember& group) {
+  const GroupContext& context = group.context;
+  std::optional<AgreedError> agreed;
+  if (context.store) agreed = find_agreed_error(context);
+  std::vector<int> lost;
+  for (int rank = 0; agreed && rank < context.size; ++rank) {
+    if (std::ranges::count(agreed->facts.lost, context.named(rank)) > 0) lost.push_back(rank);
+  }
+  if (!lost.empty()) return lost;
+  throw own_error(
+      context, ErrorKind::usage,
+      agreed ? ": shrink without a list, but the failure of the group names no lost rank: " +
+                   agreed->sentence
+             : ": shrink without a list, but the group has not failed");
+}
+
 std::unique_ptr<GroupMember> shrink(GroupMember& group, std::span<const int> excluded) {
   check_excluded(group.context, excluded);
   std::vector<int> sorted(excluded.begin(), excluded.end());

@@ -269,7 +269,8 @@ void CpuCollectives::check(const Call& call, const ExchangePayload& ours, int ot
                             exchange_.expects_of(other)};
   const auto text =
       difference({call, ours.sends, ours.expects}, theirs, name_ranks({context_.named(other)}));
-  throw agree_on(context_, "in " + describe(call), ErrorKind::mismatch, text.value());
+  throw agree_on(context_, "in " + describe(call), ErrorKind::mismatch, text.value(),
+                 {.number = call.number});
 }
 
 }  // namespace ddp::internal

@@ -111,9 +111,11 @@ std::unique_ptr<HangupWatch> CpuListeners::watch_rank_0(Known known) {
     const std::string reason =
         error == 0 ? "its connection ended" : std::generic_category().message(error);
     try {
-      tell_instead_of_rank_0(context_, kJoined,
-                             {ErrorKind::peer_lost, ": lost " + name_ranks({context_.named(0)}) +
-                                                        " while connecting: " + reason});
+      tell_instead_of_rank_0(
+          context_, kJoined,
+          {ErrorKind::peer_lost,
+           ": lost " + name_ranks({context_.named(0)}) + " while connecting: " + reason,
+           {.lost = {context_.named(0)}}});
     } catch (const Error&) {
       // All ranks find that the store is gone.
     }

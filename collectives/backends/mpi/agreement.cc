@@ -74,7 +74,8 @@ void MpiAgreement::run(const Call& call, bool ok) {
   const RankCall& other = known.least.call == call ? known.greatest : known.least;
   throw agree_on(context_, "in " + describe(call), ErrorKind::mismatch,
                  "is at " + describe(call) + ", but " + name_ranks({context_.named(other.rank)}) +
-                     " is at " + describe(other.call));
+                     " is at " + describe(other.call),
+                 {.number = call.number});
 }
 
 }  // namespace ddp::internal

@@ -190,7 +190,8 @@ void MpiBackend::compare_counts(const Task& task, const Call& call) {
         agree_on(context_, "in " + describe(call), ErrorKind::mismatch,
                  "is at " + describe(call) + " and expects " + std::to_string(expected[place]) +
                      " elements of " + name_ranks({context_.named(rank)}) + ", which sends " +
-                     std::to_string(announced[place]));
+                     std::to_string(announced[place]),
+                 {.number = call.number});
   }
   agreement_->run(call, !difference);
 }

@@ -177,7 +177,9 @@ void ShmCollectives::compare_counts(const Call& call) {
 void ShmCollectives::check(const Call& call, const Announced& ours, const Announced& theirs,
                            int other) {
   const auto text = difference(ours, theirs, name_ranks({context_.named(other)}));
-  if (text) throw agree_on(context_, "in " + describe(call), ErrorKind::mismatch, *text);
+  if (!text) return;
+  throw agree_on(context_, "in " + describe(call), ErrorKind::mismatch, *text,
+                 {.number = ours.call.number});
 }
 
 /// Whether ranks that only send continue at once: the others find everything in the slot. With

@@ -33,9 +33,10 @@ void ShmCollectives::fail(const Call& call, const ShmMismatch& found) {
   const std::string other = name_ranks({context_.named(found.rank)});
   const std::string text = difference({found.ours}, {found.theirs}, other).value_or("");
   const std::vector<int> ended = ended_ranks();
-  const Error error = agree_on(context_, "in " + describe(call), ErrorKind::mismatch, text);
-  const std::string own = own_error(context_, ErrorKind::mismatch, " " + text).what();
-  if (error.what() == own && is_whole_) tell_calls_of_others(found.round, ended);
+  const Error error = agree_on(context_, "in " + describe(call), ErrorKind::mismatch, text,
+                               {.number = found.ours.number});
+  const bool is_own = ErrorAccess::facts(error).rank == context_.named(context_.rank);
+  if (is_own && is_whole_) tell_calls_of_others(found.round, ended);
   throw Error(error);
 }
 

@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "ddp/export.h"
 
 namespace ddp {
+
+namespace internal {
+struct ErrorAccess;
+struct ErrorFacts;
+}  // namespace internal
 
 /// The kind of a failure, for programs. Error::what() is the text for users.
 enum class ErrorKind {
@@ -30,8 +37,16 @@ class DDP_EXPORT Error : public std::runtime_error {
   /// The kind of failure.
   ErrorKind kind() const noexcept { return kind_; }
 
+  /// The ranks that were lost or have left, by their numbers in the first group; the same on every
+  /// rank that fails. Empty if the failure is another one, or names no rank: as that of the store,
+  /// of NCCL, and those that ddprun reports.
+  const std::vector<int>& lost_ranks() const noexcept;
+
  private:
+  friend struct internal::ErrorAccess;
+
   ErrorKind kind_;
+  std::shared_ptr<const internal::ErrorFacts> facts_;  // null: there are none
 };
 
 }  // namespace ddp

@@ -308,6 +308,11 @@ class DDP_EXPORT ProcessGroup {
   /// init_local_devices), timed_out (names the ranks that did not call it), peer_lost, unreachable.
   [[nodiscard]] ProcessGroup shrink(std::span<const int> excluded);
 
+  /// The same without the ranks that the group's failure names as lost (Error::lost_ranks()). All
+  /// ranks have agreed on that failure, so they exclude the same ones. Errors: also usage (the
+  /// group has not failed, or its failure names no rank).
+  [[nodiscard]] ProcessGroup shrink();
+
  private:
   friend ProcessGroup init_process_group(const Options& options);
   friend struct internal::GroupAccess;

@@ -88,6 +88,7 @@ TEST_CASE("a rank that left is named in each call that waits for it, and other g
         wrong("a call went well without rank 1");
       } catch (const ddp::Error& error) {
         check(error.kind() == ErrorKind::left, error.what());
+        check(error.lost_ranks() == std::vector{1}, "the lost ranks");
         check(contains(error.what(), "lost rank 1 in #1 barrier: it has left the group"),
               error.what());
       }
