@@ -3,6 +3,108 @@
 
 namespace ddp::internal {
 
+namespace {
+
+constexpr OperationTraits kTraits[] = {
+    {.operation = Operation::broadcast,
+     .name = "broadcast",
+     .from = Holders::root,
+     .to = Holders::all},
+    {.operation = Operation::reduce,
+     .name = "reduce",
+     .from = Holders::all,
+     .to = Holders::root,
+     .reduces = true},
+    {.operation = Operation::all_reduce,
+     .name = "all_reduce",
+     .from = Holders::all,
+     .to = Holders::all,
+     .reduces = true},
+    {.operation = Operation::gather,
+     .name = "gather",
+     .from = Holders::all,
+     .to = Holders::root,
+     .out_blocks = true},
+    {.operation = Operation::gather_v,
+     .name = "gather_v",
+     .from = Holders::all,
+     .to = Holders::root,
+     .out_blocks = true,
+     .is_unequal = true},
+    {.operation = Operation::all_gather,
+     .name = "all_gather",
+     .from = Holders::all,
+     .to = Holders::all,
+     .out_blocks = true},
+    {.operation = Operation::all_gather_v,
+     .name = "all_gather_v",
+     .from = Holders::all,
+     .to = Holders::all,
+     .out_blocks = true,
+     .is_unequal = true},
+    {.operation = Operation::scatter,
+     .name = "scatter",
+     .from = Holders::root,
+     .to = Holders::all,
+     .in_blocks = true},
+    {.operation = Operation::scatter_v,
+     .name = "scatter_v",
+     .from = Holders::root,
+     .to = Holders::all,
+     .in_blocks = true,
+     .is_unequal = true},
+    {.operation = Operation::reduce_scatter,
+     .name = "reduce_scatter",
+     .from = Holders::all,
+     .to = Holders::all,
+     .in_blocks = true,
+     .reduces = true},
+    {.operation = Operation::reduce_scatter_v,
+     .name = "reduce_scatter_v",
+     .from = Holders::all,
+     .to = Holders::all,
+     .in_blocks = true,
+     .reduces = true,
+     .is_unequal = true},
+    {.operation = Operation::all_to_all,
+     .name = "all_to_all",
+     .from = Holders::all,
+     .to = Holders::all,
+     .in_blocks = true,
+     .out_blocks = true},
+    {.operation = Operation::all_to_all_v,
+     .name = "all_to_all_v",
+     .from = Holders::all,
+     .to = Holders::all,
+     .in_blocks = true,
+     .out_blocks = true,
+     .is_unequal = true},
+    {.operation = Operation::barrier, .name = "barrier"},
+    {.operation = Operation::allocate, .name = "allocate"},
+    {.operation = Operation::send,
+     .name = "send",
+     .from = Holders::all,
+     .to = Holders::root,
+     .is_point_to_point = true},
+    {.operation = Operation::recv,
+     .name = "recv",
+     .from = Holders::root,
+     .to = Holders::all,
+     .is_point_to_point = true},
+    {.operation = Operation::batch_send_recv, .name = "batch_send_recv", .is_point_to_point = true},
+};
+
+constexpr bool is_in_order() {
+  std::size_t at = 0;
+  for (const OperationTraits& traits : kTraits) {
+    if (static_cast<std::size_t>(traits.operation) != at++) return false;
+  }
+  return at == static_cast<std::size_t>(kLastOperation) + 1;
+}
+static_assert(is_in_order());
+
+}  // namespace
+
 std::string describe(const Call& call) {
   std::string text = "#" + std::to_string(call.number) + " " + name(call.operation);
   if (call.operation == Operation::barrier) return text;
@@ -22,46 +124,13 @@ std::string describe(const Call& call) {
   return text;
 }
 
+const OperationTraits& traits_of(Operation operation) {
+  static constexpr OperationTraits kUnknown = {.operation = {}, .name = "unknown operation"};
+  return operation <= kLastOperation ? kTraits[static_cast<std::size_t>(operation)] : kUnknown;
+}
+
 const char* name(Operation operation) {
-  switch (operation) {
-    case Operation::broadcast:
-      return "broadcast";
-    case Operation::reduce:
-      return "reduce";
-    case Operation::all_reduce:
-      return "all_reduce";
-    case Operation::gather:
-      return "gather";
-    case Operation::gather_v:
-      return "gather_v";
-    case Operation::all_gather:
-      return "all_gather";
-    case Operation::all_gather_v:
-      return "all_gather_v";
-    case Operation::scatter:
-      return "scatter";
-    case Operation::scatter_v:
-      return "scatter_v";
-    case Operation::reduce_scatter:
-      return "reduce_scatter";
-    case Operation::reduce_scatter_v:
-      return "reduce_scatter_v";
-    case Operation::all_to_all:
-      return "all_to_all";
-    case Operation::all_to_all_v:
-      return "all_to_all_v";
-    case Operation::barrier:
-      return "barrier";
-    case Operation::allocate:
-      return "allocate";
-    case Operation::send:
-      return "send";
-    case Operation::recv:
-      return "recv";
-    case Operation::batch_send_recv:
-      return "batch_send_recv";
-  }
-  return "unknown operation";
+  return traits_of(operation).name;
 }
 
 const char* name(DataType type) {
@@ -158,54 +227,24 @@ std::size_t size_of(DataType type) {
 }
 
 bool has_root(Operation operation) {
-  switch (operation) {
-    case Operation::broadcast:
-    case Operation::reduce:
-    case Operation::gather:
-    case Operation::gather_v:
-    case Operation::scatter:
-    case Operation::scatter_v:
-    case Operation::send:
-    case Operation::recv:
-      return true;
-    default:
-      return false;
-  }
+  const OperationTraits& traits = traits_of(operation);
+  return traits.from == Holders::root || traits.to == Holders::root;
 }
 
 bool is_from_root(Operation operation) {
-  return operation == Operation::broadcast || operation == Operation::scatter ||
-         operation == Operation::scatter_v || operation == Operation::recv;
+  return traits_of(operation).from == Holders::root;
 }
 
 bool is_point_to_point(Operation operation) {
-  return operation == Operation::send || operation == Operation::recv ||
-         operation == Operation::batch_send_recv;
+  return traits_of(operation).is_point_to_point;
 }
 
 bool reduces(Operation operation) {
-  switch (operation) {
-    case Operation::reduce:
-    case Operation::all_reduce:
-    case Operation::reduce_scatter:
-    case Operation::reduce_scatter_v:
-      return true;
-    default:
-      return false;
-  }
+  return traits_of(operation).reduces;
 }
 
 bool is_unequal(Operation operation) {
-  switch (operation) {
-    case Operation::gather_v:
-    case Operation::all_gather_v:
-    case Operation::scatter_v:
-    case Operation::reduce_scatter_v:
-    case Operation::all_to_all_v:
-      return true;
-    default:
-      return false;
-  }
+  return traits_of(operation).is_unequal;
 }
 
 }  // namespace ddp::internal

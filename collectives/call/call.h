@@ -30,6 +30,27 @@ enum class Operation : std::uint8_t {
   batch_send_recv,
 };
 
+/// The last operation.
+inline constexpr Operation kLastOperation = Operation::batch_send_recv;
+
+/// The ranks that have the data of a call before it, or after it.
+enum class Holders : std::uint8_t { none, root, all };
+
+/// The properties of an operation. The table of all operations is in call.cc. A switch over
+/// operations has no `default:`, so the compiler names those that lack a new one.
+struct OperationTraits {
+  Operation operation;
+  const char* name;
+  Holders from = Holders::none;  ///< of a message: the sender is the root of recv
+  Holders to = Holders::none;
+  bool in_blocks = false;   ///< the input has a block for each rank
+  bool out_blocks = false;  ///< the output does
+  bool reduces = false;
+  bool is_unequal = false;         ///< counts may differ between ranks
+  bool is_point_to_point = false;  ///< only two ranks take part
+};
+const OperationTraits& traits_of(Operation operation);
+
 /// A description of one call, which ranks compare: a collective call must be equal on all ranks.
 /// The two sides of a message each have their own. Sent as it lies in memory, so it has no padding.
 struct Call {

@@ -7,6 +7,7 @@ namespace ddp::internal {
 
 Route::Route(const Task& task, int rank, int size)
     : task_(task),
+      traits_(traits_of(task.operation)),
       rank_(rank),
       width_(size_of(task.type)),
       in_(task.send_counts, task.count, size),
@@ -29,44 +30,22 @@ Incoming Route::out_block(int other) const {
   return {static_cast<char*>(task_.out) + out_.begin(other) * width_, out_.count(other) * width_};
 }
 
+/// Whether rank `from` sends data to rank `to`; operations that combine have no routes.
+bool Route::moves(int from, int to) const {
+  const auto takes_part = [&](Holders holders, int rank) {
+    return holders == Holders::all || (holders == Holders::root && rank == task_.root);
+  };
+  return !traits_.reduces && takes_part(traits_.from, from) && takes_part(traits_.to, to);
+}
+
 Outgoing Route::to(int other) const {
-  switch (task_.operation) {
-    case Operation::broadcast:
-      return rank_ == task_.root ? all_of_in() : Outgoing{};
-    case Operation::gather:
-    case Operation::gather_v:
-      return other == task_.root ? all_of_in() : Outgoing{};
-    case Operation::all_gather:
-    case Operation::all_gather_v:
-      return all_of_in();
-    case Operation::scatter:
-    case Operation::scatter_v:
-      return rank_ == task_.root ? in_block(other) : Outgoing{};
-    case Operation::all_to_all:
-    case Operation::all_to_all_v:
-      return in_block(other);
-    default:
-      return {};
-  }
+  if (!moves(rank_, other)) return {};
+  return traits_.in_blocks ? in_block(other) : all_of_in();
 }
 
 Incoming Route::from(int other) const {
-  switch (task_.operation) {
-    case Operation::broadcast:
-    case Operation::scatter:
-    case Operation::scatter_v:
-      return other == task_.root ? all_of_out() : Incoming{};
-    case Operation::gather:
-    case Operation::gather_v:
-      return rank_ == task_.root ? out_block(other) : Incoming{};
-    case Operation::all_gather:
-    case Operation::all_gather_v:
-    case Operation::all_to_all:
-    case Operation::all_to_all_v:
-      return out_block(other);
-    default:
-      return {};
-  }
+  if (!moves(other, rank_)) return {};
+  return traits_.out_blocks ? out_block(other) : all_of_out();
 }
 
 void copy_own(const Route& route, int rank) {

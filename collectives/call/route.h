@@ -37,7 +37,10 @@ class Route {
   Outgoing in_block(int other) const;
   Incoming out_block(int other) const;
 
+  bool moves(int from, int to) const;
+
   const Task& task_;
+  const OperationTraits& traits_;
   int rank_;
   std::size_t width_;
   Blocks in_;

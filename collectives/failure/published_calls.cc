@@ -19,7 +19,7 @@ using ddprun::CallSlot;
 
 constexpr std::uint64_t kMostOfGroup = (std::uint64_t{1} << 48) - 1;
 constexpr std::uint64_t kMostOfCount = (std::uint64_t{1} << CallBoard::kOperationShift) - 1;
-constexpr auto kOperations = static_cast<std::size_t>(Operation::batch_send_recv) + 1;
+constexpr auto kOperations = static_cast<std::size_t>(kLastOperation) + 1;
 static_assert(kOperations <= std::tuple_size_v<decltype(CallBoard::operation_names)>);
 
 constexpr rlim_t kSpareFiles = 32;

@@ -187,9 +187,22 @@ bool CpuCollectives::run_in_trees(const Task& task, const Call& call) {
       copy_own(Route(task, context_.rank, context_.size), context_.rank);
       trees_.all_gather(whole_, static_cast<char*>(task.out), bytes);
       return true;
-    default:
-      return false;
+    case Operation::gather:
+    case Operation::gather_v:
+    case Operation::all_gather_v:
+    case Operation::scatter:
+    case Operation::scatter_v:
+    case Operation::reduce_scatter:
+    case Operation::reduce_scatter_v:
+    case Operation::all_to_all:
+    case Operation::all_to_all_v:
+    case Operation::allocate:
+    case Operation::send:
+    case Operation::recv:
+    case Operation::batch_send_recv:
+      break;
   }
+  return false;
 }
 
 void CpuCollectives::broadcast_little(const CpuPart& part, const Call& call, char* data,

@@ -37,9 +37,16 @@ void NodeCollectives::run(const Task& task, const Call& call) {
       return broadcast(task, call);
     case Operation::barrier:
       return barrier(call);
-    default:
+    case Operation::gather_v:
+    case Operation::scatter_v:
+    case Operation::all_to_all_v:
+    case Operation::allocate:
       own_.run({}, call);
-      whole_.run(task, call);
+      return whole_.run(task, call);
+    case Operation::send:
+    case Operation::recv:
+    case Operation::batch_send_recv:
+      break;  // see CpuMessages
   }
 }
 

@@ -42,20 +42,9 @@ void run_quietly_on(const CudaDevice& device, F work) noexcept {
 /// Whether only MPI touches the data. Code of this library needs it in host memory: it combines
 /// what MPI cannot combine, and copies what MPI cannot do in place.
 bool is_done_by_mpi_alone(const Task& task, bool in_place) {
-  switch (task.operation) {
-    case Operation::all_to_all:
-    case Operation::all_to_all_v:
-      return !in_place;
-    case Operation::reduce_scatter:
-    case Operation::reduce_scatter_v:
-      if (in_place) return false;
-      break;
-    case Operation::reduce:
-    case Operation::all_reduce:
-      break;
-    default:
-      return true;
-  }
+  const OperationTraits& traits = traits_of(task.operation);
+  if (traits.in_blocks && traits.from == Holders::all && in_place) return false;
+  if (!traits.reduces) return true;
   return size_of(task.type) > 2 && task.reduce != ReduceOp::avg;
 }
 

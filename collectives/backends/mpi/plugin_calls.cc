@@ -129,8 +129,12 @@ class CollectiveCall {
       case Operation::all_to_all:
       case Operation::all_to_all_v:
         return all_to_all();
-      default:  // barrier: MpiAgreement did it
-        return;
+      case Operation::barrier:
+      case Operation::allocate:
+      case Operation::send:
+      case Operation::recv:
+      case Operation::batch_send_recv:
+        return;  // MpiAgreement did the barrier; see MpiMessages
     }
   }
 

@@ -199,8 +199,20 @@ void NcclCalls::enqueue(const Task& task, const std::string& where, CUstream str
       });
     case Operation::reduce_scatter_v:
       return reduce_scatter_v(task, where, stream);
-    default:
+    case Operation::gather:
+    case Operation::gather_v:
+    case Operation::all_gather_v:
+    case Operation::scatter:
+    case Operation::scatter_v:
+    case Operation::all_to_all:
+    case Operation::all_to_all_v:
       return move(task, where, stream);
+    case Operation::barrier:
+    case Operation::allocate:
+    case Operation::send:
+    case Operation::recv:
+    case Operation::batch_send_recv:
+      break;  // not on a device; see NcclBackend::allocate() and transfer()
   }
 }
 

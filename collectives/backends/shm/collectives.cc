@@ -97,8 +97,20 @@ void ShmCollectives::perform(const Task& task, const Call& call) {
       return goes_one_way(task) ? broadcast_little(task, call) : move(task, call);
     case Operation::barrier:
       return rounds_.exchange(call, 0);
-    default:
-      move(task, call);
+    case Operation::gather:
+    case Operation::gather_v:
+    case Operation::all_gather:
+    case Operation::all_gather_v:
+    case Operation::scatter:
+    case Operation::scatter_v:
+    case Operation::all_to_all:
+    case Operation::all_to_all_v:
+      return move(task, call);
+    case Operation::allocate:
+    case Operation::send:
+    case Operation::recv:
+    case Operation::batch_send_recv:
+      break;  // see allocate(); messages go through rings
   }
 }
 

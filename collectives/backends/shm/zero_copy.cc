@@ -58,9 +58,21 @@ bool ShmZeroCopy::suits(const Task& task) const {
     case Operation::reduce_scatter:
     case Operation::all_to_all:
       return bytes * static_cast<std::size_t>(size_) >= kLeast;
-    default:
-      return false;
+    case Operation::gather:
+    case Operation::gather_v:
+    case Operation::all_gather_v:
+    case Operation::scatter:
+    case Operation::scatter_v:
+    case Operation::reduce_scatter_v:
+    case Operation::all_to_all_v:
+    case Operation::barrier:
+    case Operation::allocate:
+    case Operation::send:
+    case Operation::recv:
+    case Operation::batch_send_recv:
+      break;
   }
+  return false;
 }
 
 std::array<std::uint64_t, 2> ShmZeroCopy::Places::numbers() const {
@@ -84,9 +96,23 @@ ShmZeroCopy::Places ShmZeroCopy::find(const Task& task) const {
     case Operation::all_to_all:
       if (task.in == task.out) return {};  // others would read what this rank has received
       return {heap_.find(task.in, blocks), {}};
-    default:
+    case Operation::reduce_scatter:
       return {heap_.find(task.in, blocks), {}};
+    case Operation::gather:
+    case Operation::gather_v:
+    case Operation::all_gather_v:
+    case Operation::scatter:
+    case Operation::scatter_v:
+    case Operation::reduce_scatter_v:
+    case Operation::all_to_all_v:
+    case Operation::barrier:
+    case Operation::allocate:
+    case Operation::send:
+    case Operation::recv:
+    case Operation::batch_send_recv:
+      break;  // suits() is false
   }
+  return {};
 }
 
 void ShmZeroCopy::run(const Task& task, const Places& places,
@@ -104,8 +130,23 @@ void ShmZeroCopy::run(const Task& task, const Places& places,
     case Operation::broadcast:
       broadcast(task, places);
       break;
-    default:
+    case Operation::all_gather:
+    case Operation::all_to_all:
       fetch(task, places);
+      break;
+    case Operation::gather:
+    case Operation::gather_v:
+    case Operation::all_gather_v:
+    case Operation::scatter:
+    case Operation::scatter_v:
+    case Operation::reduce_scatter_v:
+    case Operation::all_to_all_v:
+    case Operation::barrier:
+    case Operation::allocate:
+    case Operation::send:
+    case Operation::recv:
+    case Operation::batch_send_recv:
+      break;  // suits() is false
   }
   end_results(task.count * size_of(task.type) * static_cast<std::size_t>(size_));
 }
