@@ -448,6 +448,7 @@ class Parameter<const T*> {
     PyObject* const list = arguments.next();
     if (PyErr_Occurred() != nullptr || list == Py_None) return;
     const Py_ssize_t count = PyList_Size(list);
+    numbers_.reserve(static_cast<std::size_t>(count) + 1);  // an empty list is not NULL
     for (Py_ssize_t i = 0; i < count; ++i) {
       const long long number = PyLong_AsLongLong(PyList_GetItem(list, i));
       if (!std::in_range<T>(number)) arguments.fail(PyExc_OverflowError, "a number is too large");

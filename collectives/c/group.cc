@@ -147,7 +147,9 @@ ddp_error* ddp_split_by_node(ddp_group* group, ddp_group** made) {
 }
 
 ddp_error* ddp_shrink(ddp_group* group, const int* excluded, size_t count, ddp_group** made) {
-  return make_group(group, made, [&](Group& g) { return g.shrink({excluded, count}); });
+  return make_group(group, made, [&](Group& g) {
+    return excluded == nullptr ? g.shrink() : g.shrink({excluded, count});
+  });
 }
 
 ddp_error* ddp_mesh(ddp_group* group, const char* const* names, const int* sizes, size_t count,

@@ -9,7 +9,7 @@
 namespace ddp::c {
 namespace {
 
-static_assert(DDP_SYSTEM == static_cast<int>(ErrorKind::system) + 1);
+static_assert(DDP_LEFT == static_cast<int>(ErrorKind::left) + 1);
 static_assert(DDP_OPAQUE == static_cast<int>(DataType::opaque));
 static_assert(DDP_UINT64 == static_cast<int>(DataType::uint64));
 
@@ -25,17 +25,6 @@ ddp_error out_of_memory = {.kind = DDP_SYSTEM,
                            .lost_ranks = nullptr,
                            .lost_count = 0,
                            .text = "ddp: out of memory"};
-
-/// The ranks that the error knows to be lost: none, where errors name them in their text alone.
-template <class AnyError>
-std::vector<int> lost_ranks_of(const AnyError& error) {
-  if constexpr (requires { error.lost_ranks(); }) {
-    const auto& lost = error.lost_ranks();
-    return {lost.begin(), lost.end()};
-  } else {
-    return {};
-  }
-}
 
 ddp_error* make_error(ErrorKind kind, int rank, const char* sentence, std::vector<int> lost = {}) {
   auto owned = std::make_unique<OwnedError>();
@@ -83,7 +72,7 @@ ddp_error* current_error(int rank) {
     try {
       throw;
     } catch (const Error& error) {
-      return make_error(error.kind(), rank, error.what(), lost_ranks_of(error));
+      return make_error(error.kind(), rank, error.what(), error.lost_ranks());
     } catch (const std::exception& error) {
       return make_error(ErrorKind::system, rank, (std::string("ddp: ") + error.what()).c_str());
     } catch (...) {

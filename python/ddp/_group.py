@@ -340,9 +340,11 @@ class ProcessGroup:
         """Makes a group of the ranks on this machine."""
         return ProcessGroup(_native.split_by_node(self._handle))
 
-    def shrink(self, excluded: Sequence[int]) -> "ProcessGroup":
-        """Makes a group of the ranks that are not `excluded`, which may be dead, and aborts this one."""
-        return ProcessGroup(_native.shrink(self._handle, list(excluded), len(excluded)))
+    def shrink(self, excluded: Optional[Sequence[int]] = None) -> "ProcessGroup":
+        """Makes a group of the ranks that are not `excluded`, which may be dead, and aborts this one. None excludes the
+        ranks that the group's failure names as lost."""
+        ranks = None if excluded is None else list(excluded)
+        return ProcessGroup(_native.shrink(self._handle, ranks, len(ranks or ())))
 
     def allocate(self, size: int) -> memoryview:
         """Allocates `size` bytes of host memory in which the group's calls are fastest: numpy.frombuffer(memory,

@@ -84,7 +84,7 @@ def _run_spawned(fn: Callable[..., None], rank: int, args: Sequence[Any], variab
     try:
         fn(rank, *args)
     except Exception as error:
-        lost_another = isinstance(error, Error) and error.kind == ErrorKind.peer_lost
+        lost_another = isinstance(error, Error) and error.kind in (ErrorKind.peer_lost, ErrorKind.left)
         report.send((lost_another, traceback.format_exc()))
         sys.exit(1)
 

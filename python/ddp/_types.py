@@ -13,9 +13,10 @@ class ErrorKind(enum.IntEnum):
     usage = 1  #: wrong argument or environment: nothing was sent, the group stays usable
     unreachable = 2  #: the store cannot be reached, or was lost
     timed_out = 3  #: a deadline passed, usually because a rank did not make the call
-    peer_lost = 4  #: a rank died or left
+    peer_lost = 4  #: a rank died
     mismatch = 5  #: ranks made different calls
     system = 6  #: another failure of the operating system or of the backend
+    left = 7  #: a rank has left the group, and this one waits for it
 
 
 class Error(RuntimeError):

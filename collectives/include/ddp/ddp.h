@@ -52,16 +52,17 @@ typedef enum ddp_error_kind {
   DDP_USAGE = 1,    ///< wrong argument or environment: nothing was sent, the group stays usable
   DDP_UNREACHABLE,  ///< the store cannot be reached, or was lost
   DDP_TIMED_OUT,    ///< a deadline passed
-  DDP_PEER_LOST,    ///< a rank died or left
+  DDP_PEER_LOST,    ///< a rank died
   DDP_MISMATCH,     ///< ranks made different calls
-  DDP_SYSTEM        ///< another failure of the operating system or of the backend
+  DDP_SYSTEM,       ///< another failure of the operating system or of the backend
+  DDP_LEFT          ///< a rank has left the group, and this one waits for it
 } ddp_error_kind;
 
 /// Why a call failed.
 typedef struct ddp_error {
   ddp_error_kind kind;    ///< for programs
   int rank;               ///< this process's rank, as `text` names it; -1 if the call is no group's
-  const int* lost_ranks;  ///< the ranks that are known to be lost, as `text` names them
+  const int* lost_ranks;  ///< Error::lost_ranks(): by their numbers in the first group
   size_t lost_count;      ///< how many; 0 where none is known
   const char* text;       ///< one sentence for users
 } ddp_error;
@@ -194,7 +195,8 @@ DDP_EXPORT ddp_error* ddp_new_group(ddp_group* group, const int* ranks, size_t c
 DDP_EXPORT ddp_error* ddp_split(ddp_group* group, int color, int key, ddp_group** made);
 /// Makes a group of the ranks on this machine.
 DDP_EXPORT ddp_error* ddp_split_by_node(ddp_group* group, ddp_group** made);
-/// Makes a group of the ranks that are not `excluded`, and aborts this one.
+/// Makes a group of the ranks that are not `excluded`, and aborts this one. With NULL, excludes the
+/// ranks that the group's failure names as lost.
 DDP_EXPORT ddp_error* ddp_shrink(ddp_group* group, const int* excluded, size_t count,
                                  ddp_group** made);
 /// Arranges the ranks as ddp::mesh() does, and stores the group of this rank along each of `count`
