@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <exception>
+#include <new>
 #include <optional>
 #include <sstream>
 #include <utility>
@@ -235,6 +237,18 @@ Error agree_on_timeout(GroupContext& context, const std::string& where, int peer
   return agree_on(context, where, ErrorKind::timed_out,
                   "timed out after " + name_time(context.timeout) + " waiting for " +
                       name_ranks({context.named(peer)}) + " " + where);
+}
+
+Error agree_on_exception(GroupContext& context, const std::string& where) {
+  try {
+    throw;
+  } catch (const Error& error) {
+    return error;
+  } catch (const std::bad_alloc&) {
+    return agree_on(context, where, ErrorKind::system, "has no memory left " + where);
+  } catch (const std::exception& thrown) {
+    return agree_on(context, where, ErrorKind::system, "failed " + where + ": " + thrown.what());
+  }
 }
 
 Error own_error(const GroupContext& context, ErrorKind kind, const std::string& text) {

@@ -59,6 +59,10 @@ Error agree_on_leave(GroupContext& context, const std::string& where, int peer,
                      const std::string& more = "");
 Error agree_on_timeout(GroupContext& context, const std::string& where, int peer);
 
+/// The agreed error for any exception that ended the call `where`: an Error is agreed already. To
+/// be called in a catch block.
+Error agree_on_exception(GroupContext& context, const std::string& where);
+
 /// An error of this rank alone: "ddp: rank N" and `text`, which begins with " " or ": ".
 Error own_error(const GroupContext& context, ErrorKind kind, const std::string& text);
 

@@ -8,7 +8,6 @@
 #include <exception>
 #include <memory>
 #include <mutex>
-#include <new>
 #include <optional>
 #include <string>
 #include <utility>
@@ -204,28 +203,18 @@ void CpuBackend::do_connected(const Task& task, const Call& call) {
 
 /// If the call fails, all ranks agree on the failure, and it fails the group.
 void CpuBackend::run_collective(const Task& task, const Call& call) {
+  const auto where = [&] { return "in " + describe(call); };
   try {
     return do_collective(task, call);
-  } catch (const Error& error) {
-    fail(error);
   } catch (const ShmStopped& stopped) {
     if (!failure()) {
-      fail(agree_on_loss(context_, "in " + describe(call), nodes_->rank_at(stopped.rank),
-                         "its connection ended"));
+      fail(agree_on_loss(context_, where(), nodes_->rank_at(stopped.rank), "its connection ended"));
     }
   } catch (const PeerLost& lost) {
     // If there is a failure already, it made abort() or the messages close the connections.
-    if (!failure()) fail(agree_on_loss(context_, "in " + describe(call), lost.rank, lost.reason));
-  } catch (const std::bad_alloc&) {
-    if (!failure()) {
-      fail(agree_on(context_, "in " + describe(call), ErrorKind::system,
-                    "has no memory left in " + describe(call)));
-    }
-  } catch (const std::exception& thrown) {
-    if (!failure()) {
-      fail(agree_on(context_, "in " + describe(call), ErrorKind::system,
-                    "failed in " + describe(call) + ": " + thrown.what()));
-    }
+    if (!failure()) fail(agree_on_loss(context_, where(), lost.rank, lost.reason));
+  } catch (...) {
+    if (!failure()) fail(agree_on_exception(context_, where()));
   }
   {
     const std::lock_guard lock(mutex_);

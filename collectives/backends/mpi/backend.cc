@@ -138,10 +138,9 @@ std::shared_ptr<AsyncCall> MpiBackend::begin(const Task& task) {
   Task recorded = task;
   try {
     device_.record_ready(recorded);
-  } catch (const std::exception& failure) {
+  } catch (...) {
     const std::string where = std::string("in ") + name(task.operation);
-    return failed_call(messages_->fail(
-        agree_on(context_, where, ErrorKind::system, "failed " + where + ": " + failure.what())));
+    return failed_call(messages_->fail(agree_on_exception(context_, where)));
   }
   return queue_.begin(recorded);
 }
@@ -153,12 +152,8 @@ void MpiBackend::perform(const Task& task) {
     agreement_->run(call);
     if (is_unequal(task.operation)) compare_counts(task, call);
     move(task);
-  } catch (const Error& error) {
-    throw messages_->fail(error);
-  } catch (const std::exception& failure) {
-    const std::string where = "in " + describe(call);
-    throw messages_->fail(
-        agree_on(context_, where, ErrorKind::system, "failed " + where + ": " + failure.what()));
+  } catch (...) {
+    throw messages_->fail(agree_on_exception(context_, "in " + describe(call)));
   }
 }
 
