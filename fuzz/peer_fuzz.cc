@@ -92,6 +92,8 @@ class Rank {
                 0,
                 {.done = [this](MessageAt message) { complete(message); },
                  .mismatched = [this](MessageAt, const std::string&) { has_failed_ = true; },
+                 .left = [this](MessageAt, const std::string&) { has_failed_ = true; },
+                 .said_bye = [] {},
                  .ending = [] {},
                  .lost = [this](const std::string&) { has_failed_ = true; },
                  .overflowed = [this](std::size_t, std::int32_t) { has_failed_ = true; },
