@@ -34,6 +34,25 @@ def _ddprun_template():
     os.dup2(null, 0)
     os.close(null)
 
+    def next_request():
+        """The descriptors of a request, and of a worker's streams; None: the round has all its workers."""
+        request, ancillary, _, _ = line.recvmsg(16, socket.CMSG_SPACE(16), getattr(socket, "MSG_CMSG_CLOEXEC", 0))
+        if not request:
+            os._exit(0)  # the agent has ended
+        if not ancillary:
+            return None
+        numbers = ancillary[0][2]
+        return [int.from_bytes(numbers[at:at + 4], sys.byteorder) for at in range(0, len(numbers), 4)]
+
+    def read_request(descriptor):
+        """CPUs, the words of a command line, and an environment."""
+        with open(descriptor, "rb") as request:
+            request.seek(0)
+            cpus, count, *rest = request.read().split(b"\0")[:-1]
+        return [int(cpu) for cpu in cpus.split(b",") if cpu], rest[:int(count)], rest[int(count):]
+
+    given = read_request(next_request()[0])[2]  # first: at our end an unread request would hide what we say
+
     def say(*fields):
         line.send("\0".join(fields).encode("utf-8", "replace"))
 
@@ -49,6 +68,9 @@ def _ddprun_template():
         refuse("this Python has no module ctypes")
     if not os.path.exists("/proc/%d/stat" % os.getpid()) or os.readlink("/proc/self") != str(os.getpid()):
         refuse("/proc does not show this process")
+    with open("/proc/self/stat", "rb") as file:
+        if len(file.read().rpartition(b")")[2].split()) < 48:  # as Linux 3.5 has them
+            refuse("an emulator runs this Python")
     libc = ctypes.CDLL(None, use_errno=True)
 
     def prctl(option, *values):
@@ -90,23 +112,6 @@ def _ddprun_template():
                 return "a connection is open"
         return ""
 
-    def next_request():
-        """The descriptors of a request, and of a worker's streams; None: the round has all its workers."""
-        request, ancillary, _, _ = line.recvmsg(16, socket.CMSG_SPACE(16), getattr(socket, "MSG_CMSG_CLOEXEC", 0))
-        if not request:
-            os._exit(0)  # the agent has ended
-        if not ancillary:
-            return None
-        numbers = ancillary[0][2]
-        return [int.from_bytes(numbers[at:at + 4], sys.byteorder) for at in range(0, len(numbers), 4)]
-
-    def read_request(descriptor):
-        """CPUs, the words of a command line, and an environment."""
-        with open(descriptor, "rb") as request:
-            request.seek(0)
-            cpus, count, *rest = request.read().split(b"\0")[:-1]
-        return [int(cpu) for cpu in cpus.split(b",") if cpu], rest[:int(count)], rest[int(count):]
-
     def variables_of(environment):
         variables = {}
         for variable in environment:
@@ -115,7 +120,7 @@ def _ddprun_template():
                 variables.setdefault(name, value)
         return variables
 
-    before = variables_of(read_request(next_request()[0])[2])  # a script that executes python, and site, may change it
+    before = variables_of(given)  # a script that executes python, and site, may change it
     with open("/proc/self/cmdline", "rb") as file:
         python = file.read().split(b"\0")
     python = python[:python.index(b"-c")]
@@ -204,7 +209,7 @@ def _ddprun_template():
         MADV_DONTNEED = 4
         libc.madvise.argtypes = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
         if not os.path.exists("/proc/self/smaps"):
-            return  # a kernel without it
+            return
         place, size = "", ""
         with open("/proc/self/smaps") as maps:
             for line in maps:
@@ -212,7 +217,7 @@ def _ddprun_template():
                 if not name.endswith(":"):
                     place = name if values[0] in ("r-xp", "r--p") and ".so" in values[-1] else ""
                 elif name == "Rss:":
-                    size = values[0]  # 0 for each under an emulator, which does not know what was written to, either
+                    size = values[0]  # 0 for each: the kernel does not count, nor knows what was written to
                 elif name == "Anonymous:" and values[0] != "0":
                     place = ""  # it was written to
                 elif name == "Swap:" and values[0] == "0" and place and size != "0":  # nor is in the swap

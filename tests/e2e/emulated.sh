@@ -25,3 +25,16 @@ run "$work/text"
 expect_exit 126
 expect_stderr 'Exec format error .a script needs a first line'
 expect_no_process_left
+
+# A Python under it shows another /proc than its own, so its workers are not forked.
+if python=$(python3 -c 'import sys; print(sys.executable)' 2>/dev/null); then
+  printf '#!/bin/sh\nexec %s %s "$@"\n' "$qemu" "$python" >"$work/python"
+  chmod +x "$work/python"
+  echo 'print("runs")' >"$work/program.py"
+  command_prefix[only]=''
+  PYTHON_EXEC=$work/python run --preload json "$work/program.py"
+  expect_exit 0
+  expect_stdout '^runs$'
+  expect_stderr 'preload has no effect, .*: an emulator runs this Python$'
+  expect_no_process_left
+fi
