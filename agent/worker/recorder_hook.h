@@ -11,7 +11,7 @@ inline constexpr std::string_view kRecorderHook =
     R"hook("""Lets ddprun read which collective calls a worker has made, from PyTorch's own flight recorder, when it asks.
 
 ddprun puts the folder of this file in front of PYTHONPATH. The file takes it out again, runs the sitecustomize that the
-user has, and waits until the program has made a process group. From then on a thread listens at the socket
+user has, and waits until the program makes a process group. From then on a thread listens at the socket
 DDPRUN_RECORDER_FOLDER/RANK, and answers each connection; a program that ends by an exception leaves the same answer in
 DDPRUN_RECORDER_FOLDER/RANK.last.
 """
@@ -68,7 +68,8 @@ def recorded(c10d, library):
 
 
 def turn_on(c10d):
-    """Earlier releases record nothing by default. A recorder reads its size once, when it is first asked."""
+    """Earlier releases record nothing by default. A recorder reads its size once, when it is first asked: now, as the
+    program may have set it until now."""
     sizes = ('TORCH_FR_BUFFER_SIZE', 'TORCH_NCCL_TRACE_BUFFER_SIZE')
     if any(size in os.environ for size in sizes):
         return
@@ -198,18 +199,18 @@ class Watch:
 
     @staticmethod
     def wrap(c10d):
-        update = getattr(c10d, '_update_default_pg', None)
-        if update is None or not can_record(c10d):
+        make = getattr(c10d, '_new_process_group_helper', None)
+        if make is None or not can_record(c10d):
             return
-        quietly(turn_on, c10d)
 
-        def update_and_listen(group):
-            update(group)
-            if group is not None and c10d._update_default_pg is update_and_listen:
-                c10d._update_default_pg = update
+        def make_and_listen(*arguments, **named):
+            if c10d._new_process_group_helper is make_and_listen:
+                c10d._new_process_group_helper = make
+                quietly(turn_on, c10d)
                 quietly(listen, c10d)
+            return make(*arguments, **named)
 
-        c10d._update_default_pg = update_and_listen
+        c10d._new_process_group_helper = make_and_listen
 
 
 def start():

@@ -25,14 +25,13 @@ def get_backend_config(group):
     return 'cuda:nccl'
 
 
-def _update_default_pg(group):
-    pass
+def _new_process_group_helper(*sizes):
+    if os.environ['RANK'] == '2':
+        del _world.pg_group_ranks['pair']
 
 
 def init_process_group():
-    if os.environ['RANK'] == '2':
-        del _world.pg_group_ranks['pair']
-    _update_default_pg('world')
+    _new_process_group_helper(3)
 
 
 def all_reduce():
