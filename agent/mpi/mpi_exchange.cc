@@ -2,7 +2,7 @@
 #include "agent/mpi/mpi_exchange.h"
 
 #include <algorithm>
-#include <cstdlib>
+#include <charconv>
 #include <iterator>
 #include <set>
 #include <sstream>
@@ -11,6 +11,13 @@ namespace ddprun::agent {
 namespace {
 
 constexpr std::chrono::seconds kStoreTime{60};  // to connect, and for each reply
+
+/// A number that an MpiServer has written.
+int number_in(const std::string& text) {
+  int number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
 
 }  // namespace
 
@@ -60,7 +67,7 @@ Result<std::optional<std::string>> MpiExchange::end(std::chrono::milliseconds li
     return std::optional<std::string>();
   }
   if (!done) return done.error();
-  number_of_all_ = std::atoll(done->c_str());
+  number_of_all_ = number_in(*done);
   Result<std::string> data = client_->get(key("data"), kStoreTime);
   if (!data) return data.error();
   return std::optional(std::move(*data));
@@ -112,7 +119,7 @@ Result<std::optional<int>> MpiExchange::next_lost(std::chrono::milliseconds limi
   }
   if (!rank) return rank.error();
   ++known_lost_;
-  return std::optional(std::atoi(rank->c_str()));
+  return std::optional(number_in(*rank));
 }
 
 }  // namespace ddprun::agent
