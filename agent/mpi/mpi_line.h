@@ -55,8 +55,8 @@ struct MpiNews {
   std::string text = {};  ///< one printable line
 };
 
-/// The agent's questions to an MpiServer about a rank whose process has ended. The MpiServer answers
-/// each with MpiNews::known.
+/// The agent's questions to an MpiServer about a rank whose process has ended. The MpiServer
+/// answers each with MpiNews::known.
 enum class MpiQuestion : char {
   ended = 'e',  ///< answered when all that the rank had sent is read
   lost = 'l',   ///< notify the others, which survive it; `code` 1: some are left, 0: none
