@@ -114,13 +114,12 @@ std::optional<Behind> CallOrder::behind_in(const Places& group) const {
 }
 
 /// Chooses the group with the most waiting ranks.
-std::optional<Behind> CallOrder::behind() const {
+std::optional<Behind> CallOrder::behind(const std::function<bool(const Behind&)>& may_be) const {
   std::optional<Behind> found;
   for (const auto& [number, group] : groups_) {
     auto behind = behind_in(group);
-    if (behind && (!found || behind->waiting.size() > found->waiting.size())) {
-      found = std::move(behind);
-    }
+    if (!behind || !may_be(*behind)) continue;
+    if (!found || behind->waiting.size() > found->waiting.size()) found = std::move(behind);
   }
   return found;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -31,8 +32,9 @@ class CallOrder {
   /// - ranks that have not begun it, and are in no call of another group, where they may wait
   ///   themselves;
   /// - else the ranks that are still in it while the others wait in a later one.
-  /// nullopt: none is behind, or more are than wait, so that the waiting ranks may be wrong.
-  std::optional<Behind> behind() const;
+  /// nullopt: none is behind, or more are than wait, so that the waiting ranks may be wrong. Ranks
+  /// that `may_be` refuses are not behind either, but perhaps those of another group.
+  std::optional<Behind> behind(const std::function<bool(const Behind&)>& may_be) const;
 
  private:
   using Places = std::vector<CallPlace>;

@@ -210,13 +210,12 @@ bool Suspect::is_any_in_message(const std::vector<int>& ranks) const {
 
 std::optional<CallOrder::Behind> Suspect::behind() const {
   if (has_own_cause_ || has(Kind::stopped)) return std::nullopt;
-  auto behind = calls_.behind();
   // A rank that waits for a message may wait for a rank that is in no call of this group.
-  const bool are_all =
-      behind && behind->ranks.size() + behind->waiting.size() == static_cast<size_t>(ranks_);
-  if (behind && behind->made.empty() && !are_all && is_any_in_message(behind->ranks))
-    return std::nullopt;
-  return behind;
+  return calls_.behind([this](const CallOrder::Behind& behind) {
+    const size_t all = behind.ranks.size() + behind.waiting.size();
+    return !behind.made.empty() || all == static_cast<size_t>(ranks_) ||
+           !is_any_in_message(behind.ranks);
+  });
 }
 
 std::optional<int> Suspect::named() const {

@@ -402,6 +402,16 @@ TEST_CASE("a rank that waits for a message is behind only if all others wait for
   CHECK(job(5).at({4}, Kind::waiting, "waiting (poll)").suspect().empty());  // perhaps for rank 4
 }
 
+TEST_CASE(
+    "in a pipeline the rank that is behind in its own group is named, not one that waits for it") {
+  Job job(6);
+  job.timed_out(0).at({1}, Kind::collective, "after #8 all_reduce[4], in recv (a.py:7)");
+  job.at({4}, Kind::elsewhere, "after #8 all_reduce[4], asleep (clock_nanosleep)");
+  job.calls({0, 2}, 9, 9, "#9 all_reduce[4]", 1).calls({1}, 8, 0, "#8 all_reduce[4]", 1);
+  job.calls({3, 5}, 9, 9, "#9 all_reduce[4]", 2).calls({4}, 8, 0, "#8 all_reduce[4]", 2);
+  CHECK(job.seen().named() == 4);
+}
+
 TEST_CASE("ranks still in a call that the others have ended are behind") {
   Job job(4);
   job.timed_out(0).waiting({0, 1, 2, 3});
