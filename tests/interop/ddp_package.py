@@ -294,7 +294,7 @@ def main():
             raise ValueError("bad luck")
         if what == "raise":
             return group.barrier()
-        if what in ("mismatch", "lost"):
+        if what in ("libraries", "mismatch", "lost"):
             return globals()[what](group)
         global group_of_thread
         group_of_thread = group.new_group(range(group.size))
@@ -302,7 +302,6 @@ def main():
         begun(group)
         gil(group)
         others(group, sys.argv[2])
-        libraries(group)
 
 
 if __name__ == "__main__":

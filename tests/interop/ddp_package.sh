@@ -11,6 +11,8 @@ for ranks in 1 2 3 4; do
   under ddprun --nproc_per_node "$ranks" "$program" all "$(new_folder)"
   expect_exit 0
 done
+under ddprun --nproc_per_node 2 "$program" libraries
+expect_exit 0
 
 under ddprun --nproc_per_node 3 "$program" mismatch
 expect_exit 0
