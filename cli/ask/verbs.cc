@@ -97,7 +97,7 @@ WatchKeys::Event WatchKeys::wait_until(std::chrono::steady_clock::time_point end
     signalfd_siginfo change{};
     if (read(resized_.get(), &change, sizeof change) == sizeof change) return Event::resized;
     char key = 0;
-    const bool is_closed = ready[1].revents != 0 && read(STDIN_FILENO, &key, 1) <= 0;
+    const bool is_closed = ready[1].revents != 0 && ::read(STDIN_FILENO, &key, 1) <= 0;
     if (is_closed || key == 'q' || key == 'Q') return Event::quit;
   }
 }
