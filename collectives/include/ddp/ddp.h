@@ -36,7 +36,10 @@
 #include "ddp/export.h"
 
 #ifdef __cplusplus
+#define DDP_C_ENUM : int  // else a value of the caller's that has no name would be undefined
 extern "C" {
+#else
+#define DDP_C_ENUM
 #endif
 // NOLINTBEGIN(readability-identifier-naming): names of C
 
@@ -48,7 +51,7 @@ extern "C" {
 DDP_EXPORT int ddp_c_version(void);
 
 /// Kinds of failures: ErrorKind of error.h.
-typedef enum ddp_error_kind {
+typedef enum ddp_error_kind DDP_C_ENUM {
   DDP_USAGE = 1,    ///< wrong argument or environment: nothing was sent, the group stays usable
   DDP_UNREACHABLE,  ///< the store cannot be reached, or was lost
   DDP_TIMED_OUT,    ///< a deadline passed
@@ -88,7 +91,7 @@ typedef struct ddp_memory ddp_memory;
 typedef struct ddp_checkpoint ddp_checkpoint;
 
 /// Types of elements: DataType of types.h.
-typedef enum ddp_type {
+typedef enum ddp_type DDP_C_ENUM {
   DDP_FLOAT16,
   DDP_BFLOAT16,
   DDP_FLOAT32,
@@ -110,7 +113,7 @@ typedef enum ddp_type {
 } ddp_type;
 
 /// How elements are combined: ReduceOp of types.h.
-typedef enum ddp_op {
+typedef enum ddp_op DDP_C_ENUM {
   DDP_SUM,
   DDP_AVG,
   DDP_PRODUCT,
@@ -382,7 +385,7 @@ DDP_EXPORT ddp_error* ddp_checkpoint_load(ddp_checkpoint* checkpoint, ddp_group*
 // The process: spawn.h, record.h, heartbeat.h, trace.h and local_devices.h.
 
 /// How processes of ddp_spawn() start: StartMethod of spawn.h.
-typedef enum ddp_start_method {
+typedef enum ddp_start_method DDP_C_ENUM {
   DDP_FORK,  ///< each is a fork of this process
   DDP_EXEC   ///< each runs this program again
 } ddp_start_method;
