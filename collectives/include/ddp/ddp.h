@@ -36,9 +36,11 @@
 #include "ddp/export.h"
 
 #ifdef __cplusplus
-#define DDP_C_ENUM : int  // else a value of the caller's that has no name would be undefined
+/// Gives enumerations a fixed type in C++, where a value without a name would be undefined else.
+#define DDP_C_ENUM : int
 extern "C" {
 #else
+/// Nothing: C needs no more.
 #define DDP_C_ENUM
 #endif
 // NOLINTBEGIN(readability-identifier-naming): names of C
