@@ -130,7 +130,7 @@ class Launch {
       start_more();
     } else if (line.starts_with(kEnded)) {
       const auto code = leading_number<int>(line.substr(kEnded.size()));
-      if (code) agent.code = *code;
+      if (code) agent.code = code;
     } else if (auto relayed = log::decode_relayed(line)) {
       agent.said = relayed->text;
       if (roster_.is_starting(host) || !own_lines_.is_new(host, relayed->text)) return;
