@@ -2,7 +2,7 @@
 """A rank waits for a message that nobody sends."""
 from failure import Failure
 
-FAILURE = Failure('a receive without send', r'\brecv \(', launchers=('ddprun', 'torchrun'), with_ddp=True)
+FAILURE = Failure('a receive without send', r'\brecv \(|, in recv\b', launchers=('ddprun', 'torchrun'), with_ddp=True)
 
 
 def inject(job):

@@ -35,6 +35,7 @@ class Samples(torch.utils.data.Dataset):
 
     def __getitem__(self, index):
         if guilty and action == 'loader_killed' and index == 3:
+            os.read(received[0], 1)  # a batch that is killed on its way fails by its connection
             os.kill(os.getpid(), signal.SIGKILL)
         return torch.ones(4)
 
@@ -133,7 +134,10 @@ def train_step(batch=torch.ones(1, 4)):
 
 
 workers = 1 if action == 'loader_killed' else 0
+received = os.pipe()
 for step, batch in enumerate(torch.utils.data.DataLoader(Samples(), num_workers=workers)):
+    if step == 2:
+        os.write(received[1], b'.')
     if step == 3 and guilty and action in ACTIONS:
         ACTIONS[action]()
     if step == 3 and action == 'sizes':
