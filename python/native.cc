@@ -205,7 +205,8 @@ PyObject* new_capsule(Pending* pending) {
 /// exception is set.
 class Arguments {
  public:
-  explicit Arguments(PyObject* tuple) : tuple_(tuple), count_(PyTuple_Size(tuple)) {}
+  explicit Arguments(PyObject* tuple, bool with_count = false)
+      : takes_list(with_count), tuple_(tuple), count_(PyTuple_Size(tuple)) {}
   ~Arguments() = default;
   Arguments(const Arguments&) = delete;
   Arguments& operator=(const Arguments&) = delete;
@@ -236,6 +237,8 @@ class Arguments {
     bool is_writable = false;
   };
   Seen seen;
+
+  const bool takes_list;  ///< elements may be a list, as the call also takes their number
 
   void hold(Held held) { held_.push_back(std::move(held)); }
   std::vector<Held> take_held() { return std::move(held_); }
@@ -366,6 +369,7 @@ void view_tensor(Arguments& arguments, PyObject* object, bool writes, void* stre
 
 /// Makes a buffer of an object, or of a ddp.View, which is a tuple of object, type and stream.
 void view_elements(Arguments& arguments, PyObject* object, bool writes, ddp_buffer& buffer) {
+  if (object == nullptr) return;
   if (object == arguments.seen.object && (arguments.seen.is_writable || !writes)) {
     buffer = arguments.seen.buffer;
     return;
@@ -509,9 +513,10 @@ class Parameter<const ddp_list*> {
  public:
   explicit Parameter(Arguments& arguments) {
     PyObject* const list = arguments.next();
-    const Py_ssize_t count = PyErr_Occurred() == nullptr ? PyList_Size(list) : 0;
-    for (Py_ssize_t i = 0; i < count; ++i)
-      set_bytes(PyList_GetItem(list, i), items_.emplace_back());
+    if (PyErr_Occurred() != nullptr) return;
+    kept_ = Ref(PyList_AsTuple(list));
+    for (Py_ssize_t i = 0; PyErr_Occurred() == nullptr && i < PyTuple_Size(kept_.get()); ++i)
+      set_bytes(PyTuple_GetItem(kept_.get(), i), items_.emplace_back());
   }
   const ddp_list* value() {
     list_ = {.items = items_.data(), .count = items_.size()};
@@ -519,6 +524,7 @@ class Parameter<const ddp_list*> {
   }
 
  private:
+  Ref kept_;  // while other threads of Python run, and may change the list
   std::vector<ddp_bytes> items_;
   ddp_list list_{};
 };
@@ -593,7 +599,8 @@ class Parameter<ddp_work**> {
   ddp_work* work_ = nullptr;
 };
 
-/// Elements: one object, or a list of them; NULL of None. A call writes those that are not const.
+/// Elements: one object, or a list of them if the call takes one; NULL of None. A call writes those
+/// that are not const.
 template <class T>
   requires std::is_same_v<std::remove_const_t<T>, ddp_buffer>
 class Parameter<T*> {
@@ -602,14 +609,14 @@ class Parameter<T*> {
     PyObject* const object = arguments.next();
     is_given_ = object != Py_None;
     if (PyErr_Occurred() != nullptr || !is_given_) return;
-    if (PyList_Check(object) == 0) {
+    if (!arguments.takes_list || PyList_Check(object) == 0) {
       view_elements(arguments, object, !std::is_const_v<T>, one_);
       return;
     }
-    const Py_ssize_t count = PyList_Size(object);
+    const Ref items(PyList_AsTuple(object));  // an item's own code may change the list
     is_list_ = true;
-    for (Py_ssize_t i = 0; i < count && PyErr_Occurred() == nullptr; ++i) {
-      view_elements(arguments, PyList_GetItem(object, i), !std::is_const_v<T>,
+    for (Py_ssize_t i = 0; PyErr_Occurred() == nullptr && i < PyTuple_Size(items.get()); ++i) {
+      view_elements(arguments, PyTuple_GetItem(items.get(), i), !std::is_const_v<T>,
                     list_.emplace_back());
     }
   }
@@ -628,11 +635,13 @@ class Parameter<const ddp_message*> {
  public:
   explicit Parameter(Arguments& arguments) {
     PyObject* const list = arguments.next();
-    const Py_ssize_t count = PyErr_Occurred() == nullptr ? PyList_Size(list) : 0;
+    if (PyErr_Occurred() != nullptr) return;
+    const Ref items(PyList_AsTuple(list));
+    const Py_ssize_t count = PyErr_Occurred() == nullptr ? PyTuple_Size(items.get()) : 0;
     for (Py_ssize_t i = 0; i < count; ++i) {
       ddp_message& message = messages_.emplace_back();
       PyObject* elements = nullptr;
-      if (PyArg_ParseTuple(PyList_GetItem(list, i), "pOii", &message.sends, &elements,
+      if (PyArg_ParseTuple(PyTuple_GetItem(items.get(), i), "pOii", &message.sends, &elements,
                            &message.peer, &message.tag) == 0 ||
           elements == nullptr)
         return;
@@ -728,7 +737,7 @@ void add_result(std::vector<Ref>& results, P& parameter, Arguments& arguments) {
 
 template <class R, class... T>
 PyObject* call(R (*function)(T...), PyObject* tuple) {
-  Arguments arguments(tuple);
+  Arguments arguments(tuple, (std::is_same_v<T, std::size_t> || ...));
   std::tuple<Parameter<T>...> parameters{Parameter<T>(arguments)...};  // in this order
   if (!arguments.are_good()) return nullptr;
   return std::apply(

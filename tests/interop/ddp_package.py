@@ -182,7 +182,7 @@ def libraries(group):
     memory[:] = 1
     group.all_reduce(memory)
     assert (memory == size).all()
-    for wrong in ("text", {}, numpy.zeros(2, object), numpy.zeros(2, ">f4"), numpy.zeros(2, "i4,f4")):
+    for wrong in ("text", {}, [numpy.zeros(2)], numpy.zeros(2, object), numpy.zeros(2, ">f4"), numpy.zeros(2, "i4,f4")):
         try:
             group.all_reduce(wrong)
         except TypeError:
