@@ -85,8 +85,8 @@ constexpr std::array kFlags = std::to_array<Flag>({
      set_mpi},
     {Group::workers, "mpi_ft", "", "", "DDPRUN_MPI_FT", "",
      "0 or 1",
-     "A rank of Open MPI 5 that is lost does not end the job: the others are told, and may go on without it by "
-     "ULFM. Implies --mpi pmix.",
+     "A rank of Open MPI 5 that is lost does not end the job: ddprun notifies the others, which may continue "
+     "without it by ULFM. Implies --mpi pmix.",
      set_switch<&agent::JobSpec::mpi_ft>},
     {Group::workers, "role", "", "NAME", "PET_ROLE", "default",
      "1 to 256 characters, none of them a control character",
@@ -238,7 +238,7 @@ constexpr std::array kFlags = std::to_array<Flag>({
     {Group::failures, "hang_timeout", "", "TIME", "DDPRUN_HANG_TIMEOUT", "",
      kExpectsNonzeroTime,
      "A round in which no worker makes progress for this long fails. Without this flag a hang is only "
-     "reported, after 10 minutes, and the job goes on. Progress: heartbeats of workers (sd_notify, "
+     "reported, after 10 minutes, and the job continues. Progress: heartbeats of workers (sd_notify, "
      "ddp::heartbeat) and lines with --progress_pattern, or else output, CPU time, input and output.",
      set_nonzero_time<&agent::JobSpec::hang_timeout>, Flag::kServes},
     {Group::failures, "progress_pattern", "", "REGEX", "DDPRUN_PROGRESS_PATTERN", "",
@@ -374,7 +374,7 @@ constexpr std::array kFlags = std::to_array<Flag>({
      }},
     {Group::torchrun, "start_method", "", "spawn|fork|forkserver", "PET_START_METHOD", "",
      "spawn, fork or forkserver",
-     "No effect: every worker is an executed program.",
+     "No effect: each worker is a new process, or with --preload a fork.",
      set_start_method},
     {Group::torchrun, "event_log_handler", "", "null", "PET_EVENT_LOG_HANDLER", "",
      "null",

@@ -28,8 +28,8 @@ inline constexpr auto kManifestOptions = std::to_array<ManifestOption>({
     {"--image", "IMAGE", "Image of the pods. It has ddprun in its PATH."},
     {"--secret", "NAME", "A Kubernetes Secret; its key \"secret\" is the secret of the job."},
     {"--kubernetes", "1.N",
-     "The oldest version that has to take it, from 1.25 on: fields that it does not know are left "
-     "out [default: none is]."},
+     "The oldest version that has to take the manifest, from 1.25 on. Fields that it does not know "
+     "are left out [default: no field is]."},
     {"--gpus", "N", "GPUs of each pod [default: --nproc_per_node]."},
 });
 

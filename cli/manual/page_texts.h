@@ -36,8 +36,7 @@ constexpr std::string_view kDescription =
     "TOPIC shows a part of this text.\n\n"
     "A program that ends in .py, or a module, is run by the first python3 in PATH, with -u; "
     "PYTHON_EXEC names another interpreter. Anything else is executed directly. To run a program "
-    "that has the name of a "
-    "command, use ddprun ./NAME or ddprun -- NAME.\n\n"
+    "that has the name of a command, use ddprun ./NAME or ddprun -- NAME.\n\n"
     "Options end at the program. --flag value and --flag=value are the same, and so are dashes and "
     "underscores. Flags can also be set by environment variables, or in a file ddprun.toml by "
     "the flags' names. Precedence: command line, environment, file, and then the scheduler's "
@@ -65,8 +64,10 @@ constexpr auto kWorkerVariables = std::to_array<ItemText>({
     {"OMP_NUM_THREADS", "1 where a node has several workers, if it is not set."},
     {"CUDA_VISIBLE_DEVICES", "The GPUs that the worker sees, if there are any: see --gpu_bind."},
     {"PYTHONPATH",
-     "Of Python: with a folder in front, which the interpreter takes out again: see "
+     "For Python: a folder is in front, which the interpreter takes out again: see "
      "--flight_recorder."},
+    {"GLOO_SOCKET_IFNAME",
+     "With several nodes, the interface towards the rendezvous, if it is not set."},
     {"PMI_RANK, PMI_SIZE, PMI_FD, PMIX_..., OMPI_COMM_WORLD_...",
      "What ranks of MPI need to find each other: see --mpi."},
     {"NOTIFY_SOCKET",
@@ -148,7 +149,7 @@ constexpr std::string_view kDoctorDescription =
     "command on each, or one command with --hosts. Compares program, versions and settings of the "
     "nodes, tries the connections between them, and prints what is wrong and what to do. Runs no "
     "program. To run a program called doctor, use ddprun ./doctor or ddprun -- doctor.\n\n"
-    "Exit code: 0, or 1 if a check failed; warnings do not count.";
+    "Exit code: 0; 1 if a check failed (warnings do not count); 125 if the doctor itself failed.";
 
 constexpr std::string_view kSecretDescription =
     "Makes a secret of 256 random bits for the --secret_file of a job's nodes: prints it, or "
@@ -171,8 +172,8 @@ constexpr std::string_view kManifestOptionsText =
 
 constexpr std::string_view kVerbsDescription =
     "These commands, on any host of a running job, ask it about all its nodes. JOB is a job's "
-    "--rdzv_id, or the pid of its ddprun; it may be left out if only one runs on this host. To run "
-    "a "
-    "program of such a name, use ddprun ./NAME or ddprun -- NAME.";
+    "--rdzv_id (without one, the name of its program), or the pid of its ddprun. JOB may be left "
+    "out if only one job runs on this host. To run a program of such a name, use ddprun ./NAME or "
+    "ddprun -- NAME.";
 
 }  // namespace ddprun::cli

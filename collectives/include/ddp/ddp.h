@@ -15,13 +15,13 @@
 ///     ddp_error_free(error);
 ///     ddp_group_free(group);
 ///
-/// Errors: a function that can fail returns NULL, or an error that the caller frees. Then its
-/// results are unchanged. No C++ exception leaves the library. A handle may be NULL in no other
-/// function.
+/// Errors: a function that can fail returns NULL, or an error that the caller frees. If it returns
+/// an error, its results are unchanged. No C++ exception leaves the library.
 ///
 /// Ownership: a pointer to a pointer is a result. The caller frees it with the function that its
 /// type names. Arguments are the caller's, and are used during the call alone, except the memory of
-/// buffers: it must exist until the call is done. Each `_free` takes NULL.
+/// buffers: it must exist until the call is done. Each `_free` takes NULL; no other function takes
+/// a handle that is NULL.
 ///
 /// Units: times are milliseconds (`_ms`), counts are elements, sizes are bytes.
 ///
@@ -36,7 +36,7 @@
 #include "ddp/export.h"
 
 #ifdef __cplusplus
-/// Gives enumerations a fixed type in C++, where a value without a name would be undefined else.
+/// Gives enumerations a fixed type in C++, so that a value without a name is defined there, too.
 #define DDP_C_ENUM : int
 extern "C" {
 #else
@@ -68,7 +68,7 @@ typedef struct ddp_error {
   ddp_error_kind kind;    ///< for programs
   int rank;               ///< this process's rank, as `text` names it; -1 if the call is no group's
   const int* lost_ranks;  ///< Error::lost_ranks(): by their numbers in the first group
-  size_t lost_count;      ///< how many; 0 where none is known
+  size_t lost_count;      ///< how many; 0 if none is known
   const char* text;       ///< one sentence for users
 } ddp_error;
 
@@ -126,9 +126,8 @@ typedef enum ddp_op DDP_C_ENUM {
   DDP_BXOR
 } ddp_op;
 
-/// Elements of one type, side by side. A call only reads those of a const ddp_buffer. NULL stands
-/// for no elements, where a rank's buffer is ignored. A call works in place if `in` and `out` are
-/// the same.
+/// Elements of one type, side by side. A call only reads the elements of a const ddp_buffer. Pass
+/// NULL where a rank's buffer is ignored. A call works in place if `in` and `out` are the same.
 typedef struct ddp_buffer {
   void* data;     ///< the caller's
   size_t count;   ///< elements
@@ -350,7 +349,7 @@ DDP_EXPORT ddp_error* ddp_store_append(ddp_store* store, const char* key, const 
 /// Waits until all keys exist, and returns their values.
 DDP_EXPORT ddp_error* ddp_store_multi_get(ddp_store* store, const ddp_list* keys,
                                           int64_t timeout_ms, ddp_list** values);
-/// Sets a value for each key. There are as many of them.
+/// Sets a value for each key. Both lists have the same length.
 DDP_EXPORT ddp_error* ddp_store_multi_set(ddp_store* store, const ddp_list* keys,
                                           const ddp_list* values);
 /// Returns the default timeout.

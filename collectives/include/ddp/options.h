@@ -50,7 +50,8 @@ struct Options {
   /// The library that moves the data:
   ///   cpu    host memory: through memory that ranks of one host share, else over TCP. "gloo" means
   ///          the same
-  ///   mpi    host memory and the memory of NVIDIA GPUs; mpirun must have started the processes
+  ///   mpi    host memory and the memory of NVIDIA GPUs; mpirun, or ddprun with --mpi, must have
+  ///          started the processes
   ///   nccl   the memory of NVIDIA GPUs through NCCL, and host memory as cpu does
   /// Over TCP, ranks reach this one by the interface towards the store, or by the one that the
   /// variable GLOO_SOCKET_IFNAME names. NCCL has variables of its own.
