@@ -348,11 +348,10 @@ inline std::vector<std::size_t> rows(const ::torch::nn::Module& module) {
 /// every rank the module's buffers of rank 0, such as the running means of BatchNorm, unless the
 /// forward pass before was without gradients or within no_sync().
 ///
-/// After a backward() that threw before all gradients were computed, make a new
-/// DistributedDataParallel: forward() then throws (usage). On a CUDA device all passes use the
-/// stream that is current when this is made: forward() and backward() in another stream throw
-/// (usage). If backward() threw, make a new one. A forward pass without gradients may be in any
-/// stream if it gives the ranks no buffers.
+/// If backward() threw before all gradients were computed, make a new DistributedDataParallel:
+/// forward() of this one throws (usage). On a CUDA device all passes use the stream that is current
+/// when this is made: forward() and backward() in another stream throw (usage). A forward pass
+/// without gradients may be in any stream if it gives the ranks no buffers.
 ///
 /// The group, which may be moved, must outlive this object; the module's parameters and buffers
 /// must not be replaced, moved to a device or get another dtype. Thread: one at a time.
