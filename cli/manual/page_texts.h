@@ -52,6 +52,8 @@ constexpr auto kWorkerVariables = std::to_array<ItemText>({
     {"ROLE_NAME, ROLE_RANK, ROLE_WORLD_SIZE",
      "--role, and the worker's rank among those of that role, and their number."},
     {"MASTER_ADDR, MASTER_PORT", "Address of the workers' store."},
+    {"DDPRUN_MASTER_ADDR, DDPRUN_MASTER_PORT",
+     "With --store tunnel, the address of the rendezvous."},
     {"TORCHELASTIC_RUN_ID", "--rdzv_id."},
     {"TORCHELASTIC_RESTART_COUNT, TORCHELASTIC_MAX_RESTARTS",
      "How often the job was restarted, and --max_restarts."},
@@ -81,6 +83,7 @@ constexpr std::string_view kVariables =
 constexpr auto kReadVariables = std::to_array<ItemText>({
     {"PYTHON_EXEC", "The Python interpreter [default: the first python3 in PATH]."},
     {"DDPRUN_SECRET", "The secret of the job itself: see --secret_file."},
+    {"DDPRUN_ETCD_USER", "NAME:PASSWORD for --rdzv_backend etcd."},
     {"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "Sets the default of --prefix, as under torchrun."},
     {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1: --store worker, as under torchrun."},
     {"TORCHELASTIC_ENABLE_FILE_TIMER",
@@ -88,6 +91,9 @@ constexpr auto kReadVariables = std::to_array<ItemText>({
      "TORCHELASTIC_TIMER_FILE."},
     {"NO_COLOR, CLICOLOR, CLICOLOR_FORCE, FORCE_COLOR", "Whether ddprun has colours: see --color."},
     {"TMPDIR", "Folder of the temporary --log_dir [default: /tmp]."},
+    {"XDG_RUNTIME_DIR",
+     "Folder of the sockets of running jobs, which ddprun status and the like ask [default: "
+     "/tmp]."},
 });
 
 constexpr auto kExitCodes = std::to_array<ItemText>({
