@@ -35,8 +35,9 @@ CompletedOption option_of(const Flag& flag) {
   std::vector<std::string> names = {spelled(flag)};
   if (!flag.alias.empty()) names.push_back("--" + std::string(flag.alias));
   if (flag.letter != '\0') names.push_back(std::string("-") + flag.letter);
-  // A value that may be left out is in the same word.
-  return option_of(std::move(names), flag.may_be_alone() ? "" : flag.value, flag.help);
+  CompletedOption option = option_of(std::move(names), flag.value, flag.help);
+  option.may_be_alone = flag.may_be_alone();
+  return option;
 }
 
 std::vector<CompletedOption> options_in(Mode mode) {
@@ -222,6 +223,10 @@ const CompletedOption* option_with_value(const CompletedCommand& command, std::s
   return nullptr;
 }
 
+bool takes(const CompletedOption& option, const std::string& word) {
+  return !option.may_be_alone || std::ranges::count(option.words, word) > 0;
+}
+
 /// Whether a kind comes before the options, as in `ddprun manifest`.
 bool has_kind(const CompletedCommand& command) {
   return !command.name.empty() && command.rest == Rest::program && !command.words.empty();
@@ -238,9 +243,10 @@ Scanned scan(const std::vector<CompletedCommand>& commands, const std::vector<st
   }
   for (size_t at = line.begin; at < last; ++at) {
     const std::string& word = words[at];
-    if (line.option != nullptr) {
-      line.option = nullptr;
-    } else if (word == "--") {
+    const bool is_value = line.option != nullptr && takes(*line.option, word);
+    line.option = nullptr;
+    if (is_value) continue;
+    if (word == "--") {
       line.program = at + 1;
       return line;
     } else if (word.starts_with('-') && word.size() > 1) {
@@ -316,7 +322,9 @@ Completion complete(const std::vector<std::string>& words) {
   const size_t last = words.size() - 1;
   const std::string& typed = words[last];
 
-  if (line.option != nullptr) return complete_value(*line.option, typed, "");
+  if (line.option != nullptr && !line.option->may_be_alone) {
+    return complete_value(*line.option, typed, "");
+  }
   if (command.rest == Rest::program && line.program) {
     if (*line.program == last) return {.shell = Shell::program};
     return {.shell = Shell::argument, .program = *line.program + 1};
@@ -329,6 +337,7 @@ Completion complete(const std::vector<std::string>& words) {
   if (typed.starts_with('-')) return complete_option(command, typed);
 
   Completion completion;
+  if (line.option != nullptr) completion = complete_value(*line.option, typed, "");
   if (last == line.begin) {
     for (const CompletedWord& word : command.words) add(completion, typed, word.text, word.help);
     if (has_kind(command)) return completion;

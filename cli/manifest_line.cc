@@ -113,7 +113,7 @@ class Reader {
   }
 
   Result<> read_flag_of_pods(std::string_view word) {
-    const auto [flag, value] = read_flag(word);
+    auto [flag, value] = read_flag(word);
     if (flag == nullptr) {
       return usage_error("unknown flag " + std::string(word.substr(0, word.find('='))) +
                          "; see ddprun manifest --help and ddprun --help");
@@ -130,6 +130,8 @@ class Reader {
                          "or not at all; see ddprun manifest --help");
     }
     if (!flag->value.empty()) {
+      const bool is_alone = words_.empty() || !can_follow(*flag, words_.front());
+      if (!value && is_alone && flag->may_be_alone()) value = flag->left_out;
       const Result<std::string> given = value_of(name, value);
       return given ? set(*flag, *given, name + "=" + *given) : given.error();
     }

@@ -116,11 +116,6 @@ Error unknown_flag(std::string_view word) {
   return usage_error("unknown flag " + given + did_you_mean(near, "ddprun --help lists all flags"));
 }
 
-/// Whether `word` can be the value of the flag before it.
-bool is_value(std::string_view word) {
-  return word != "--" && find_flag(word) == nullptr;
-}
-
 /// Separates the options from the command. If a flag prints something, or is an error in any case,
 /// it ends the options, and there is no command.
 CommandLine divide(std::span<const char* const> words) {
@@ -140,11 +135,12 @@ CommandLine divide(std::span<const char* const> words) {
       if (value) line.options.back().append("=").append(*value);
       line.asks_for_short_help = word == "-h";
       if (flag->name == kHelp || flag->name == kVersion) return line;
-    } else if (value || flag->may_be_alone()) {
-      line.options.emplace_back(
-          value.value_or(kLeftOut));  // CLI11 takes "--flag=" for a flag without a value
-    } else if (at + 1 < words.size() && is_value(words[at + 1])) {
+    } else if (value) {
+      line.options.emplace_back(*value);
+    } else if (at + 1 < words.size() && can_follow(*flag, words[at + 1])) {
       line.options.emplace_back(words[++at]);
+    } else if (flag->may_be_alone()) {
+      line.options.emplace_back(flag->left_out);
     } else {
       return line;
     }

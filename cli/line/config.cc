@@ -74,7 +74,7 @@ std::optional<std::string> switch_text(const toml::node& node) {
 
 std::optional<std::string> value_text(const Flag& flag, const toml::node& node) {
   if (flag.value.empty()) return switch_text(node);
-  if (flag.may_be_alone() && node.value_exact<bool>() == true) return std::string(kLeftOut);
+  if (flag.may_be_alone() && node.value_exact<bool>() == true) return std::string(flag.left_out);
   if (const toml::array* array = node.as_array()) return list_text(*array);
   return scalar_text(node);
 }

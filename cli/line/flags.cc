@@ -81,8 +81,8 @@ constexpr std::array kFlags = std::to_array<Flag>({
      "auto, pmix, pmi1, both or none",
      "How ranks of MPI find each other. pmix: as those of Open MPI do; pmi1: as those of MPICH and Intel "
      "MPI; auto: by the library that the program is linked with, not at all for a script; none: not at "
-     "all. See docs/mpirun.md.",
-     set_mpi},
+     "all; --mpi alone: both. See docs/mpirun.md.",
+     set_mpi, 0, '\0', "", "both"},
     {Group::workers, "mpi_ft", "", "", "DDPRUN_MPI_FT", "",
      "0 or 1",
      "A rank of Open MPI 5 that is lost does not end the job: ddprun notifies the others, which may continue "
@@ -365,7 +365,7 @@ constexpr std::array kFlags = std::to_array<Flag>({
      "a port, or an IP address and a port, as in --web=8080 or --web=0.0.0.0:8080",
      "Serve a page about the whole job, and its metrics for Prometheus. The URL, with an access "
      "token, is printed at the start. With --hosts the first host serves it.",
-     set_web, Flag::kAlone},
+     set_web, 0, '\0', "", "auto"},
     {Group::torchrun, "monitor_interval", "", "TIME", "PET_MONITOR_INTERVAL", "",
      kExpectsTime,
      "No effect: ddprun does not poll; the kernel notifies it when a worker exits.",
@@ -465,6 +465,11 @@ std::vector<std::string> literal_values(std::string_view value) {
     if (std::ranges::all_of(word, is_word_letter)) words.emplace_back(word);
   }
   return words;
+}
+
+bool can_follow(const Flag& flag, std::string_view word) {
+  if (flag.may_be_alone()) return std::ranges::count(literal_values(flag.value), word) > 0;
+  return word != "--" && find_flag(word) == nullptr;
 }
 
 FlagWord read_flag(std::string_view word) {

@@ -20,7 +20,6 @@ struct Flag {
     kServes = 1,   ///< `ddprun serve` accepts it too
     kYields = 2,   ///< more specific flags override it, so it is set before them
     kDoctors = 4,  ///< only `ddprun doctor` accepts it
-    kAlone = 8,    ///< its value may be left out, and is in the same word
   };
 
   Group group;
@@ -37,8 +36,9 @@ struct Flag {
   unsigned traits = 0;
   char letter = '\0';                        ///< the short form, as in -m; '\0': none
   std::string_view second_environment = {};  ///< used when `environment` is not set
+  std::string_view left_out = {};            ///< the value of the flag alone; empty: it needs one
 
-  bool may_be_alone() const { return (traits & kAlone) != 0; }
+  bool may_be_alone() const { return !left_out.empty(); }
   bool yields() const { return (traits & kYields) != 0; }
   bool in(Mode mode) const {
     if ((traits & kDoctors) != 0) return mode == Mode::doctor;
@@ -67,6 +67,10 @@ FlagWord read_flag(std::string_view word);
 
 /// The flag of read_flag(word).
 const Flag* find_flag(std::string_view word);
+
+/// Whether `word`, which follows the flag, can be its value. If the flag may be alone, only its
+/// literal values can: another word may be the program.
+bool can_follow(const Flag& flag, std::string_view word);
 
 /// Flags that print something instead of running a program.
 constexpr std::string_view kHelp = "help";

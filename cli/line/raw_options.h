@@ -94,9 +94,6 @@ struct RawOptions {
   bool ignore_node_rank = false;  ///< c10d and etcd rank nodes by order of joining
 };
 
-/// The value of a flag with Flag::kAlone that the user gave without a value.
-constexpr std::string_view kLeftOut = "auto";
-
 /// Whether a flag accepted its value. Converts from the bool that says so.
 class SetResult {
  public:

@@ -351,7 +351,7 @@ SetResult set_events(std::string_view value, RawOptions& raw) {
 
 SetResult set_web(std::string_view value, RawOptions& raw) {
   raw.job.web = rendezvous::Endpoint{"127.0.0.1", 0};
-  if (value == kLeftOut) return true;
+  if (value == "auto") return true;
   if (const auto port = parse_count(value, 0, UINT16_MAX)) {
     raw.job.web->port = static_cast<std::uint16_t>(*port);
     return true;

@@ -37,6 +37,7 @@ Json schema_of(const Flag& flag) {
   const std::vector<std::string> words = literal_values(flag.value);
   if (std::ssize(words) == 1 + std::ranges::count(flag.value, '|')) {
     schema["enum"] = choices(words);
+    if (flag.may_be_alone()) schema["enum"].push_back(true);
     return schema;
   }
   schema["type"] = {"string", "number", "array"};

@@ -52,7 +52,7 @@ TEST_CASE("each command completes all names of the flags that it accepts") {
       CHECK((option_in(manifest, name) != nullptr) == (cli::is_for_pods(flag) || is_help));
       const cli::CompletedOption* option = option_in(own, name);
       if (option != nullptr) {
-        CHECK((option->value == Value::none) == (flag.value.empty() || flag.may_be_alone()));
+        CHECK((option->value == Value::none) == flag.value.empty());
       }
     }
   }
@@ -74,6 +74,10 @@ TEST_CASE("ddprun answers in lines: what the shell adds, the text before, the ty
 
   CHECK(answer("ddprun --gpu_bind=i") ==
         "nothing\n--gpu_bind=\n--gpu_bind=i\n--gpu_bind=isolate\n");
+  CHECK(answer("ddprun --mpi pm") == "program\n\npm\npmix\npmi1\n");
+  CHECK(answer("ddprun --mpi --mpi_f")
+            .ends_with("\n--mpi_ft\tA rank of Open MPI 5 that is lost does not end the job: the "
+                       "others are told, and may go on without it by ULFM\n"));
   CHECK(answer("ddprun --events=e") == "file\n--events=\n--events=e\n");
   CHECK(answer("ddprun --log_dir ") == "directory\n\n\n");
   CHECK(answer("ddprun -r 3 python tr") == "argument 3\n\ntr\n");
@@ -92,6 +96,10 @@ TEST_CASE("the words before it decide how a word is completed") {
   CHECK(shell({"--max_restarts", "tr"}) == Shell::nothing);
   CHECK(shell({"--max-restarts", "3", "tr"}) == Shell::program);
   CHECK(shell({"--max_restarts=3", "tr"}) == Shell::program);
+  CHECK(shell({"--web", "tr"}) == Shell::program);
+  CHECK(shell({"--mpi", "tr"}) == Shell::program);
+  CHECK(shell({"--mpi", "pmix", "tr"}) == Shell::program);
+  CHECK(shell({"--mpi", "train.py", "tr"}) == Shell::argument);
   CHECK(shell({"--", "tr"}) == Shell::program);
   CHECK(shell({"--", "train.py", "--max_r"}) == Shell::argument);
   CHECK(shell({"train.py", ""}) == Shell::argument);

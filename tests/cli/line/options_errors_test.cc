@@ -58,6 +58,8 @@ TEST_CASE("ranks of MPI are connected as their library needs it") {
   CHECK(mpi({"libmpi.so.12"}, {"--nproc_per_node", "2", "hello.py"}) == Mpi::none);
   CHECK(mpi({}, {"--nproc_per_node", "2", "--mpi", "pmi1", "hello.py"}) == Mpi::pmi1);
   CHECK(mpi({}, {"--nproc_per_node", "2", "--mpi", "both", "hello.py"}) == Mpi::both);
+  CHECK(mpi({}, {"--nproc_per_node", "2", "--mpi", "hello.py"}) == Mpi::both);
+  CHECK(mpi({}, {"--mpi", "--nproc_per_node", "2", "hello.py"}) == Mpi::both);
   CHECK(mpi({"libmpi.so.12"}, {"--mpi=none", "--nproc_per_node", "2", "./hello"}) == Mpi::none);
   // A lone worker of a node keeps its place in another launcher's job.
   const Words one_of_two = {"--nnodes", "2", "--rdzv_endpoint", "node0", "./hello"};

@@ -198,6 +198,8 @@ TEST_CASE("flags reach the pods in ddprun's spelling and in the given order") {
                  "            - \"--max_restarts=3\"\n            - \"--module\"\n"
                  "            - \"--nnodes=2\"\n            - \"--\"\n"
                  "            - \"package.train\"\n"));
+  CHECK(contains(manifest("job", {"--mpi"}, {"./train"}), "- \"--mpi=both\"\n"));
+  CHECK(contains(manifest("job", {"--mpi", "pmix"}, {"./train"}), "- \"--mpi=pmix\"\n"));
 }
 
 TEST_CASE("a pod's grace period leaves ddprun time for its report") {
