@@ -82,11 +82,14 @@ std::optional<std::pair<MpiQuestion, int>> parse_mpi_question(std::string_view l
   return std::pair(static_cast<MpiQuestion>(line[0]), rank);
 }
 
-MpiNews spawn_refused(int local_rank, const rendezvous::Layout& layout) {
+MpiNews refusal_of(Unserved part, int local_rank, const rendezvous::Layout& layout) {
   return {.local_rank = local_rank,
           .text = ranks_text({layout.first_rank + local_rank}) +
-                  " called MPI_Comm_spawn, which ddprun does not serve: start all ranks with "
-                  "--nproc_per_node"};
+                  (part == Unserved::spawn
+                       ? " called MPI_Comm_spawn, which ddprun does not serve: start all ranks "
+                         "with --nproc_per_node"
+                       : " published or looked up a name (MPI_Publish_name, MPI_Comm_accept), "
+                         "which ddprun does not serve: all ranks are in MPI_COMM_WORLD")};
 }
 
 std::string line_of(const MpiNews& news) {

@@ -69,8 +69,14 @@ std::string line_of(MpiQuestion question, int local_rank);
 std::optional<std::pair<MpiQuestion, int>> parse_mpi_question(std::string_view line,
                                                               int local_size);
 
-/// The warning about a rank that called MPI_Comm_spawn.
-MpiNews spawn_refused(int local_rank, const rendezvous::Layout& layout);
+/// Parts of MPI that ddprun does not serve.
+enum class Unserved {
+  spawn,  ///< MPI_Comm_spawn
+  names,  ///< MPI_Publish_name and the calls that look for names, as MPI_Comm_accept of Open MPI
+};
+
+/// The warning about a rank that called for one of them.
+MpiNews refusal_of(Unserved part, int local_rank, const rendezvous::Layout& layout);
 
 /// Returns the news as a line, with its newline.
 std::string line_of(const MpiNews& news);

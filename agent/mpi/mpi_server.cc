@@ -363,9 +363,7 @@ class NodeMpi {
     }
   }
 
-  void warn(const std::string& text) {
-    if (std::exchange(warning_, text) != text) tell({.text = text});
-  }
+  void warn(const std::string& text) { tell({.text = text}); }
 
   void fail(const std::string& text) { tell({.kind = MpiNews::Kind::failed, .text = text}); }
 
@@ -374,6 +372,7 @@ class NodeMpi {
     if (news.kind == MpiNews::Kind::called_init)
       called_[static_cast<size_t>(news.local_rank)] = true;
     error_code gone;
+    if (news.kind == MpiNews::Kind::warning && !warnings_.insert(news.text).second) return;
     boost::asio::write(control_, boost::asio::buffer(line_of(news)), gone);
   }
 
@@ -402,7 +401,7 @@ class NodeMpi {
   std::int64_t own_exchanges_ = 0;  // of this node alone
   std::vector<bool> called_;        // MPI_Init, by local rank
   std::string uncalled_;            // at the last look
-  std::string warning_;             // the last one
+  std::set<std::string> warnings_;  // each is given once
   std::shared_ptr<MpiExchange> uncalled_of_nodes_;
   bool is_publishing_ = false;
   PmixServer* pmix_ = nullptr;             // nullptr: PMIx is not served

@@ -91,6 +91,7 @@ void Pmi1Server::take_line(int local_rank, std::string_view line) {
                                          {"unpublish_name", "unpublish"},
                                          {"lookup_name", "lookup"}}) {
     if (command != unserved) continue;
+    news_.push_back(refusal_of(Unserved::names, local_rank, layout_));
     return reply(local_rank, std::string("cmd=") + answer + "_result rc=-1 info=not_served");
   }
   refuse(local_rank, '\'' + cut(printable(line), kMostShown) + '\'');
@@ -125,7 +126,7 @@ void Pmi1Server::get(int local_rank, std::string_view line) {
 }
 
 void Pmi1Server::refuse_spawn(int local_rank) {
-  news_.push_back(spawn_refused(local_rank, layout_));
+  news_.push_back(refusal_of(Unserved::spawn, local_rank, layout_));
   reply(local_rank, "cmd=spawn_result rc=-1 msg=not_served");
 }
 

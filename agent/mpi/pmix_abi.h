@@ -91,7 +91,10 @@ struct Module {
                   void* data);
   Status (*fence_nb)(const Proc*, std::size_t, const Info*, std::size_t, char* bytes,
                      std::size_t size, ModexDone, void* data);
-  Unused direct_modex, publish, lookup, unpublish;
+  Unused direct_modex;
+  Status (*publish)(const Proc*, const Info*, std::size_t, Done, void* data);
+  Status (*lookup)(const Proc*, char** keys, const Info*, std::size_t, Unused, void* data);
+  Unused unpublish;
   Status (*spawn)(const Proc*, const Info*, std::size_t, const void* apps, std::size_t, Unused,
                   void* data);
   Unused connect, disconnect;

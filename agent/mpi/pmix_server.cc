@@ -136,25 +136,33 @@ struct PmixServer::Callbacks {
 
   static Status connected(const pmix::Proc* proc, void*, pmix::Info*, std::size_t, pmix::Done,
                           void*) {
-    the_server->tell(MpiNews::Kind::called_init, proc->rank);
+    the_server->tell({.kind = MpiNews::Kind::called_init}, proc->rank);
     return pmix::kOperationSucceeded;
   }
 
   static Status finalized(const pmix::Proc* proc, void*, pmix::Done, void*) {
-    the_server->tell(MpiNews::Kind::finalized, proc->rank);
+    the_server->tell({.kind = MpiNews::Kind::finalized}, proc->rank);
     return pmix::kOperationSucceeded;
   }
 
   static Status abort(const pmix::Proc* proc, void*, Status code, const char*, pmix::Proc*,
                       std::size_t, pmix::Done, void*) {
-    the_server->tell(MpiNews::Kind::aborted, proc->rank, code);
+    the_server->tell({.kind = MpiNews::Kind::aborted, .code = code}, proc->rank);
     return pmix::kOperationSucceeded;
   }
 
   static Status spawn(const pmix::Proc* proc, const pmix::Info*, std::size_t, const void*,
                       std::size_t, pmix::Module::Unused, void*) {
-    the_server->tell(MpiNews::Kind::warning, proc->rank);
-    return pmix::kNotSupported;
+    return the_server->refuse(Unserved::spawn, proc->rank);
+  }
+
+  static Status publish(const pmix::Proc* proc, const pmix::Info*, std::size_t, pmix::Done, void*) {
+    return the_server->refuse(Unserved::names, proc->rank);
+  }
+
+  static Status lookup(const pmix::Proc* proc, char**, const pmix::Info*, std::size_t,
+                       pmix::Module::Unused, void*) {
+    return the_server->refuse(Unserved::names, proc->rank);
   }
 
   static Status register_events(Status*, std::size_t, const pmix::Info*, std::size_t, pmix::Done,
@@ -236,6 +244,8 @@ Result<> PmixServer::begin(const Library& library, const std::string& folder) {
   module.client_finalized = Callbacks::finalized;
   module.abort = Callbacks::abort;
   module.fence_nb = Callbacks::fence;
+  module.publish = Callbacks::publish;
+  module.lookup = Callbacks::lookup;
   module.spawn = Callbacks::spawn;
   module.register_events = Callbacks::register_events;
   module.deregister_events = Callbacks::deregister_events;
@@ -314,13 +324,17 @@ void PmixServer::notify_lost(int rank) {
   });
 }
 
-void PmixServer::tell(MpiNews::Kind kind, std::uint32_t rank, int code) {
-  boost::asio::post(
-      executor_, [this, kind, code, local_rank = static_cast<int>(rank) - layout_.first_rank] {
-        if (local_rank < 0 || local_rank >= layout_.local_size) return;
-        const bool spawns = kind == MpiNews::Kind::warning;  // the only one
-        hooks_.news(spawns ? spawn_refused(local_rank, layout_) : MpiNews{kind, local_rank, code});
-      });
+/// Runs in a thread of libpmix.
+void PmixServer::tell(MpiNews news, std::uint32_t rank) {
+  news.local_rank = static_cast<int>(rank) - layout_.first_rank;
+  if (news.local_rank < 0 || news.local_rank >= layout_.local_size) return;
+  boost::asio::post(executor_, [this, news = std::move(news)] { hooks_.news(news); });
+}
+
+/// Likewise.
+pmix::Status PmixServer::refuse(Unserved part, std::uint32_t rank) {
+  tell(refusal_of(part, static_cast<int>(rank) - layout_.first_rank, layout_), rank);
+  return pmix::kNotSupported;
 }
 
 void PmixServer::on_fence(const std::set<int>& ranks, std::string own, Exchanged exchanged) {

@@ -57,7 +57,8 @@ class PmixServer {
   Result<> begin(const Library& library, const std::string& folder);
   Result<> register_job(const std::string& folder);
   Result<> read_variables();
-  void tell(MpiNews::Kind kind, std::uint32_t rank, int code = 0);
+  void tell(MpiNews news, std::uint32_t rank);
+  pmix::Status refuse(Unserved part, std::uint32_t rank);
   void on_group(const std::string& name, const std::vector<pmix::Proc>& members, std::string own,
                 pmix::InfoDone done, void* data);
   void answer_group(const std::vector<pmix::Proc>& members, const std::string& all,

@@ -116,6 +116,9 @@ TEST_CASE("MPI_Comm_spawn is refused with a sentence") {
         "--nproc_per_node\n");
   CHECK(says(server, 1, "cmd=publish_name service=s port=p") ==
         "1: cmd=publish_result rc=-1 info=not_served\n");
+  CHECK(news(server) ==
+        "w 1 0 rank 3 published or looked up a name (MPI_Publish_name, MPI_Comm_accept), which "
+        "ddprun does not serve: all ranks are in MPI_COMM_WORLD\n");
   CHECK(says(server, 1, "cmd=get_appnum") == "1: cmd=appnum rc=0 appnum=0\n");
 }
 
