@@ -42,6 +42,9 @@ class MpiExchange {
   /// in the round.
   std::int64_t number() const { return number_of_all_; }
 
+  /// Closes the connection, until the next begin().
+  void rest() { client_.reset(); }
+
   /// Nodes that have not begun.
   Result<std::vector<int>> missing();
 

@@ -148,6 +148,7 @@ class NodeMpi {
     std::shared_ptr<MpiExchange> with;
     std::optional<std::string> own;  ///< to be given
     Exchanged exchanged = {};
+    bool of_group = false;  ///< a program may make many groups, each once
   };
 
   /// The ranks' requests wait in their sockets until all nodes are known.
@@ -173,7 +174,7 @@ class NodeMpi {
          .exchange =
              [this](const std::string& name, const std::vector<int>& among, std::string own,
                     PmixServer::Exchanged exchanged) {
-               exchange("pmix/" + name, among, std::move(own), std::move(exchanged));
+               exchange(name, among, std::move(own), std::move(exchanged));
              }});
     if (!server) return server.error();
     pmix_ = *server;
@@ -243,6 +244,7 @@ class NodeMpi {
     if (nodes.size() == 1) return exchanged(own, 2 * ++own_exchanges_);
     Exchange& one = exchanges_[name];
     if (!one.with) one.with = std::make_shared<MpiExchange>(exchange_among(name, nodes));
+    one.of_group = name.starts_with(PmixServer::kGroups);
     one.own = std::move(own);
     one.exchanged = std::move(exchanged);
     attempt(one);
@@ -260,6 +262,7 @@ class NodeMpi {
       return fail("the nodes' MPI ranks lost each other: " + attempted.data.error().message);
     }
     if (*attempted.data) {
+      if (one.of_group) one.with->rest();
       return std::exchange(one.exchanged, nullptr)(**attempted.data, 2 * one.with->number() + 1);
     }
     if (!pmi1_) {
@@ -369,10 +372,10 @@ class NodeMpi {
 
   /// The agent reads, or has closed the socket, which ends this process.
   void tell(const MpiNews& news) {
+    if (news.kind == MpiNews::Kind::warning && !warnings_.insert(news.text).second) return;
     if (news.kind == MpiNews::Kind::called_init)
       called_[static_cast<size_t>(news.local_rank)] = true;
     error_code gone;
-    if (news.kind == MpiNews::Kind::warning && !warnings_.insert(news.text).second) return;
     boost::asio::write(control_, boost::asio::buffer(line_of(news)), gone);
   }
 

@@ -338,9 +338,12 @@ pmix::Status PmixServer::refuse(Unserved part, std::uint32_t rank) {
 }
 
 void PmixServer::on_fence(const std::set<int>& ranks, std::string own, Exchanged exchanged) {
-  std::string name = "all";
-  if (!ranks.empty()) name = sha256(compress_ranks({ranks.begin(), ranks.end()}, ranks.size()));
-  hooks_.exchange(name, nodes_of(ranks), std::move(own), std::move(exchanged));
+  hooks_.exchange("pmix/" + name_of(ranks), nodes_of(ranks), std::move(own), std::move(exchanged));
+}
+
+/// Stands for these ranks; for all, if there are none.
+std::string PmixServer::name_of(const std::set<int>& ranks) {
+  return ranks.empty() ? "all" : sha256(compress_ranks({ranks.begin(), ranks.end()}, ranks.size()));
 }
 
 /// The nodes of these ranks; of all, if there are none.
@@ -356,11 +359,12 @@ std::vector<int> PmixServer::nodes_of(const std::set<int>& ranks) const {
   return nodes;
 }
 
+/// Groups of one name may have different ranks: each node counts the exchanges of its own alone.
 void PmixServer::on_group(const std::string& name, const std::vector<pmix::Proc>& members,
                           std::string own, pmix::InfoDone done, void* data) {
-  const std::vector<int> nodes = nodes_of(Callbacks::ranks_of(members.data(), members.size()));
-  hooks_.exchange("group/" + sha256(name), nodes, std::move(own),
-                  [=, this](const std::string& all, std::int64_t number) {
+  const std::set<int> ranks = Callbacks::ranks_of(members.data(), members.size());
+  hooks_.exchange(std::string(kGroups) + sha256(name) + '/' + name_of(ranks), nodes_of(ranks),
+                  std::move(own), [=, this](const std::string& all, std::int64_t number) {
                     answer_group(members, all, number, done, data);
                   });
 }

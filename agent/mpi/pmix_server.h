@@ -6,6 +6,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <boost/asio/any_io_executor.hpp>
@@ -25,6 +26,7 @@ namespace ddprun::agent {
 class PmixServer {
  public:
   using Exchanged = std::function<void(std::string all, std::int64_t number)>;
+  static constexpr std::string_view kGroups = "group/";  ///< begins the names of their exchanges
   struct Hooks {
     std::function<void(const MpiNews&)> news;
     /// This node's part of a fence of the ranks that `name` stands for, which these nodes have.
@@ -64,6 +66,7 @@ class PmixServer {
   void answer_group(const std::vector<pmix::Proc>& members, const std::string& all,
                     std::int64_t number, pmix::InfoDone done, void* data) const;
   void on_fence(const std::set<int>& ranks, std::string own, Exchanged exchanged);
+  static std::string name_of(const std::set<int>& ranks);
   std::vector<int> nodes_of(const std::set<int>& ranks) const;
 
   boost::asio::any_io_executor executor_;

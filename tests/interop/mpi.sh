@@ -17,13 +17,17 @@ compile() {  # compile MPI; Intel's runtime has no compiler, and MPICH's ABI
   PATH=$mpis/$from/bin:$PATH OPAL_PREFIX=$mpis/$from mpicc -o "$work/world" "$interop/../e2e/mpi_world.c"
 }
 
-on_two_nodes() {  # on_two_nodes CODE PROGRAM...
+on_nodes() {  # on_nodes NODES CODE PROGRAM...
   local node endpoint
   endpoint=127.0.0.1:$(free_port)
-  for node in 0 1; do
-    on "$node" start "${quick[@]}" --nnodes 2 --node_rank $node --rdzv_endpoint "$endpoint" --nproc_per_node 2 "${@:2}"
+  for ((node = 0; node < $1; ++node)); do
+    on "$node" start "${quick[@]}" --nnodes "$1" --node_rank $node --rdzv_endpoint "$endpoint" --nproc_per_node 2 "${@:3}"
   done
-  for node in 0 1; do on "$node" finish && expect_exit "$1"; done
+  for ((node = 0; node < $1; ++node)); do on "$node" finish && expect_exit "$2"; done
+}
+
+on_two_nodes() {  # on_two_nodes CODE PROGRAM...
+  on_nodes 2 "$@"
 }
 
 for mpi in mpich openmpi impi-rt; do
@@ -67,6 +71,34 @@ expect_exit 0
 expect_stdout 'turn 1: rank 1 of 2: 2$'
 on_two_nodes 0 --mpi pmix "$work/group.py"
 on 1 expect_stdout 'turn 1: rank 3 of 4: 4$'
+
+# Groups of one name may be of different ranks, and of other nodes.
+cat >"$work/pairs.py" <<'END'
+from mpi4py import MPI
+group = MPI.COMM_WORLD.Get_group()
+for pair in (0, 2), (0, 4), (2, 4), (0, 2):
+    if group.rank in pair:
+        made = MPI.Intracomm.Create_from_group(group.Incl(pair), "pair")
+        print(f"{pair}: {made.allreduce(group.rank)}", flush=True)
+        made.Free()
+END
+on_nodes 3 0 --mpi pmix "$work/pairs.py"
+on 0 expect_stdout '^\[0\] \(0, 4\): 4$'
+on 2 expect_stdout '^\[4\] \(2, 4\): 6$'
+
+# What is not served is refused, and the program goes on.
+cat >"$work/unserved.py" <<'END'
+from mpi4py import MPI
+for call in (lambda: MPI.Publish_name("service", MPI.Open_port()), lambda: MPI.COMM_SELF.Accept(MPI.Open_port())):
+    try:
+        call()
+    except MPI.Exception:
+        print("refused", flush=True)
+END
+on only run --nproc_per_node 2 --mpi "$work/unserved.py"
+expect_exit 0
+expect_stderr 'rank 1 published or looked up a name .* which ddprun does not serve'
+[ "$(grep -c refused "$out")" = 4 ] || fail "not each call was refused"
 
 # Ranks of Open MPI that survive others, by ULFM.
 LD_LIBRARY_PATH=$mpis/openmpi/lib
