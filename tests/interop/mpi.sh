@@ -30,7 +30,7 @@ on_two_nodes() {  # on_two_nodes CODE PROGRAM...
   on_nodes 2 "$@"
 }
 
-for mpi in mpich openmpi impi-rt; do
+for mpi in mpich mpich4 openmpi impi-rt; do
   [ -d "$mpis/$mpi" ] || fail "no $mpi: scripts/setup --interop installs it"
   echo "$mpi" >&2
   compile "$mpi"
