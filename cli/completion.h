@@ -23,7 +23,7 @@ struct CompletedOption {
   Value value = Value::none;
   std::vector<std::string> words = {};  ///< its values, for Value::words
   std::string help;                     ///< the first sentence of it
-  bool may_be_alone = false;            ///< a word that is none of `words` is no value of it
+  bool may_be_alone = false;            ///< only one of `words` is its value
 };
 
 /// ddprun itself, or one of its commands.

@@ -86,7 +86,7 @@ on_nodes 3 0 --mpi pmix "$work/pairs.py"
 on 0 expect_stdout '^\[0\] \(0, 4\): 4$'
 on 2 expect_stdout '^\[4\] \(2, 4\): 6$'
 
-# What is not served is refused, and the program goes on.
+# If a program asks for a name, it gets an error, and continues.
 cat >"$work/unserved.py" <<'END'
 from mpi4py import MPI
 for call in (lambda: MPI.Publish_name("service", MPI.Open_port()), lambda: MPI.COMM_SELF.Accept(MPI.Open_port())):
