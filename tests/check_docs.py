@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Links between pages lead somewhere, headings included, the first figures of README are those of the pages to which they
-link, and each test is there that docs/guarantees.md and docs/security.md name. Exit 1, with a line for each that is not:
-tests/check_docs.py [FOLDER]"""
+"""Links between pages lead somewhere, headings included, the first figures of README are those of the pages to which
+they link, each test is there that docs/guarantees.md and docs/security.md name, and each file of docs/design.md. Exit
+1, with a line for each that is not: tests/check_docs.py [FOLDER]"""
+import fnmatch
 import glob
 import os
 import re
@@ -101,6 +102,19 @@ def check_signatures(page):
         wrong.append(f"{page}: only {len(signatures)} signatures")
 
 
+def check_files(page):
+    """Files and folders, with or without their ending: `store/guests`, `launcher/process/{spawn,worker}`."""
+    folders = ["agent", "base", "bench", "cli", "collectives", "engine", "examples", "fuzz", "launcher", "python",
+               "remote", "rendezvous", "scripts", "store", "tests"]
+    paths = [path for folder in folders for path in glob.glob(f"{folder}/**", root_dir=root, recursive=True)]
+    known = {each for path in paths for each in (path.rstrip("/"), os.path.splitext(path)[0])}
+    for span in re.findall(r"`([\w./*{},-]+)`", read(page)):
+        within = re.search(r"{(.*)}", span)
+        for name in [span.replace(within[0], each) for each in within[1].split(",")] if within else [span]:
+            if name.split("/")[0] in folders and not fnmatch.filter(known, name.rstrip("/")):
+                wrong.append(f"{page}: there is no {name}")
+
+
 pages = sorted(glob.glob(f"{root}/*.md") + glob.glob(f"{root}/docs/*.md"))
 for each in pages:
     check_links(each)
@@ -109,5 +123,6 @@ check_signatures(os.path.join(root, "docs", "collectives.md"))
 check_tests(os.path.join(root, "docs", "guarantees.md"), 5)
 check_tests(os.path.join(root, "docs", "security.md"), 1)
 check_attacks(os.path.join(root, "docs", "security.md"))
+check_files(os.path.join(root, "docs", "design.md"))
 print("\n".join(wrong) or f"{len(pages)} pages: passed")
 sys.exit(1 if wrong else 0)
