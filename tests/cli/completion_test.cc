@@ -76,8 +76,8 @@ TEST_CASE("ddprun answers in lines: what the shell adds, the text before, the ty
         "nothing\n--gpu_bind=\n--gpu_bind=i\n--gpu_bind=isolate\n");
   CHECK(answer("ddprun --mpi pm") == "program\n\npm\npmix\npmi1\n");
   CHECK(answer("ddprun --mpi --mpi_f")
-            .ends_with("\n--mpi_ft\tA rank of Open MPI 5 that is lost does not end the job: the "
-                       "others are told, and may go on without it by ULFM\n"));
+            .ends_with("\n--mpi_ft\tA rank of Open MPI 5 that is lost does not end the job: ddprun "
+                       "notifies the others, which may continue without it by ULFM\n"));
   CHECK(answer("ddprun --events=e") == "file\n--events=\n--events=e\n");
   CHECK(answer("ddprun --log_dir ") == "directory\n\n\n");
   CHECK(answer("ddprun -r 3 python tr") == "argument 3\n\ntr\n");
