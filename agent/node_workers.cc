@@ -59,8 +59,10 @@ Result<> NodeWorkers::open_files() {
   if (!opened) return opened;
   timers_.open(setup_.inherited(), setup_.log_folder());
   progress_.open(setup_.inherited());
-  const Result<std::string> folder = ask::recorder_path(ask::lasting_folders());
-  if (folder) recorder_.open(job_, setup_.inherited(), *folder);
+  for (int tries = 0; tries < 3; ++tries) {
+    const Result<std::string> folder = ask::recorder_path(ask::lasting_folders());
+    if (!folder || recorder_.open(job_, setup_.inherited(), *folder)) break;
+  }
   std::vector<std::string> environment = setup_.inherited();
   set_variables(environment, recorder_.variables());
   preload_.begin(std::move(environment));

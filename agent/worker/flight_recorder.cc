@@ -29,22 +29,28 @@ FlightRecorder::~FlightRecorder() {
   if (!folder_.empty()) std::filesystem::remove_all(folder_, ignored);  // and what Python compiled
 }
 
-void FlightRecorder::open(const JobSpec& job, const std::vector<std::string>& environment,
-                          std::string folder) {
-  if (!job.flight_recorder || !launcher::is_python(job.program)) return;
+bool FlightRecorder::open(const JobSpec& job, const std::vector<std::string>& environment,
+                          const std::string& folder) {
+  if (!job.flight_recorder || !launcher::is_python(job.program)) return true;
   if (mkdir(folder.c_str(), 0700) != 0) {
-    return log::debug("no folder for the calls that PyTorch records");
+    log::debug("no folder for the calls that PyTorch records");
+    return true;
   }
-  folder_ = std::move(folder);
-  lock_ = launcher::lock_directory(folder_);  // works without a lock, too
+  lock_ = launcher::lock_directory(folder);
+  if (!lock_) {
+    rmdir(folder.c_str());
+    return false;
+  }
+  folder_ = folder;
   std::ofstream file(folder_ + kHookFile);
   file << kRecorderHook;
   file.close();
-  if (!file) return;
+  if (!file) return true;
   const char* const inherited = find_variable(environment, kPath);
   variables_ = {std::string(kPath) + "=" + folder_ +
                     (inherited == nullptr ? "" : ":" + std::string(inherited)),
                 "DDPRUN_RECORDER_FOLDER=" + folder_};
+  return true;
 }
 
 void FlightRecorder::begin(int first_rank, int local_size) {

@@ -29,9 +29,11 @@ class FlightRecorder {
   FlightRecorder(const FlightRecorder&) = delete;
   FlightRecorder& operator=(const FlightRecorder&) = delete;
 
-  /// Makes `folder` if the program of `job` is Python; once, as it may block. Without a folder
-  /// nothing is read.
-  void open(const JobSpec& job, const std::vector<std::string>& environment, std::string folder);
+  /// Makes `folder` if the program of `job` is Python; at the start, as it may block. Without a
+  /// folder nothing is read. Returns false if another one has to be tried: one that is not locked
+  /// yet may be removed as abandoned.
+  bool open(const JobSpec& job, const std::vector<std::string>& environment,
+            const std::string& folder);
 
   /// "NAME=value" strings for each worker; PYTHONPATH replaces the one that it inherits.
   const std::vector<std::string>& variables() const { return variables_; }

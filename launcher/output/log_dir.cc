@@ -126,12 +126,13 @@ Result<> LogDir::open_temporary(const std::string& name) {
   const char* chosen = std::getenv("TMPDIR");
   // Removing a directory takes milliseconds on a disk, and a microsecond in memory.
   const char* memory = is_temporary_ ? kMemory : "";
-  for (const std::string place : {chosen == nullptr ? "" : chosen, memory, "/tmp"}) {
+  for (const std::string place : {chosen == nullptr ? "" : chosen, memory, memory, "/tmp"}) {
     std::error_code error;
     if (place.empty()) continue;
     std::string run = (fs::absolute(place, error) / name).string();
     if (error || !make_unique(run)) continue;
-    if (is_temporary_) lock_ = lock_directory(run);  // works without a lock, too
+    if (is_temporary_) lock_ = lock_directory(run);
+    if (is_temporary_ && !lock_ && place == memory) continue;  // another ddprun removes it
     run_ = std::move(run);
     if (is_temporary_) set_cleanup_dir(run_);
     return {};
