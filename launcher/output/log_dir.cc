@@ -132,7 +132,10 @@ Result<> LogDir::open_temporary(const std::string& name) {
     std::string run = (fs::absolute(place, error) / name).string();
     if (error || !make_unique(run)) continue;
     if (is_temporary_) lock_ = lock_directory(run);
-    if (is_temporary_ && !lock_ && place == memory) continue;  // another ddprun removes it
+    if (is_temporary_ && !lock_ && place == memory) {  // another ddprun takes it for abandoned
+      rmdir(run.c_str());
+      continue;
+    }
     run_ = std::move(run);
     if (is_temporary_) set_cleanup_dir(run_);
     return {};
