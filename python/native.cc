@@ -87,10 +87,12 @@ class Held {
   explicit Held(const Py_buffer& view) : view_(view) {}
   explicit Held(ManagedTensor* tensor) : tensor_(tensor) {}
   explicit Held(VersionedTensor* tensor) : versioned_(tensor) {}
+  explicit Held(Ref owner) : owner_(std::move(owner)) {}
   Held(Held&& other) noexcept
       : view_(std::exchange(other.view_, {})),
         tensor_(std::exchange(other.tensor_, nullptr)),
-        versioned_(std::exchange(other.versioned_, nullptr)) {}
+        versioned_(std::exchange(other.versioned_, nullptr)),
+        owner_(std::move(other.owner_)) {}
   Held& operator=(Held&&) = delete;
   ~Held() {
     if (view_.obj != nullptr) PyBuffer_Release(&view_);
@@ -102,6 +104,7 @@ class Held {
   Py_buffer view_{};
   ManagedTensor* tensor_ = nullptr;
   VersionedTensor* versioned_ = nullptr;
+  Ref owner_;
 };
 
 PyObject* raise(ddp_error* error) {
@@ -367,6 +370,19 @@ void view_tensor(Arguments& arguments, PyObject* object, bool writes, void* stre
   if (ddp_error* error = ddp_view(tensor, stream, &buffer)) raise(error);
 }
 
+/// Makes a buffer of a tuple of address, count, type and the owner of the elements: what a library
+/// passes that knows these already.
+void view_address(Arguments& arguments, PyObject* tuple, ddp_buffer& buffer) {
+  buffer.data = PyLong_AsVoidPtr(PyTuple_GetItem(tuple, 0));
+  buffer.count = PyLong_AsSize_t(PyTuple_GetItem(tuple, 1));
+  buffer.type = static_cast<ddp_type>(PyLong_AsLong(PyTuple_GetItem(tuple, 2)));
+  if (PyErr_Occurred() != nullptr) return;
+  arguments.seen.is_writable = true;
+  PyObject* const owner = PyTuple_GetItem(tuple, 3);
+  Py_INCREF(owner);
+  arguments.hold(Held(Ref(owner)));
+}
+
 /// Makes a buffer of an object, or of a ddp.View, which is a tuple of object, type and stream.
 void view_elements(Arguments& arguments, PyObject* object, bool writes, ddp_buffer& buffer) {
   if (object == nullptr) return;
@@ -375,6 +391,11 @@ void view_elements(Arguments& arguments, PyObject* object, bool writes, ddp_buff
     return;
   }
   arguments.seen = {.object = object};
+  if (PyTuple_Check(object) != 0 && PyTuple_Size(object) == 4) {
+    view_address(arguments, object, buffer);
+    arguments.seen.buffer = buffer;
+    return;
+  }
   PyObject* type = Py_None;
   void* stream = nullptr;
   if (PyTuple_Check(object) != 0 && PyTuple_Size(object) == 3) {
@@ -662,9 +683,11 @@ class Parameter<const ddp_options*> {
   explicit Parameter(Arguments& arguments) {
     PyObject* store = Py_None;
     PyObject* device = Py_None;
+    PyObject* names = Py_None;
     long long timeout = 0;
-    if (PyArg_ParseTuple(arguments.next(), "zzOiiLO", &options_.backend, &options_.init_method,
-                         &store, &options_.rank, &options_.world_size, &timeout, &device) == 0)
+    if (PyArg_ParseTuple(arguments.next(), "zzOiiLOO", &options_.backend, &options_.init_method,
+                         &store, &options_.rank, &options_.world_size, &timeout, &device,
+                         &names) == 0)
       return;
     options_.size = sizeof(options_);
     options_.timeout_ms = timeout;
@@ -673,9 +696,14 @@ class Parameter<const ddp_options*> {
     }
     has_device_ = device != Py_None;
     if (has_device_) device_ = static_cast<int>(PyLong_AsLong(device));
+    if (names == Py_None) return;
+    for (Py_ssize_t i = 0; i < PyList_Size(names); ++i) {
+      names_.push_back(static_cast<int>(PyLong_AsLong(PyList_GetItem(names, i))));
+    }
   }
   const ddp_options* value() {
     if (has_device_) options_.device = &device_;
+    if (!names_.empty()) options_.names = names_.data();
     return &options_;
   }
 
@@ -683,6 +711,7 @@ class Parameter<const ddp_options*> {
   ddp_options options_{};
   bool has_device_ = false;
   int device_ = 0;
+  std::vector<int> names_;
 };
 
 /// An address that a call stores.
@@ -841,6 +870,7 @@ PyMethodDef methods[] = {{"set_error", set_error, METH_O, nullptr},
                          BOUND(all_to_all_v),
                          BOUND(send),
                          BOUND(recv),
+                         BOUND(probe),
                          BOUND(batch_send_recv),
                          BOUND(broadcast_object),
                          BOUND(gather_object),

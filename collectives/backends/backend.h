@@ -38,6 +38,14 @@ class Backend {
   /// nothing and returns false.
   virtual bool run_now(const Task& /*task*/) { return false; }
 
+  /// Waits until a message with this tag has come that no receive has been posted for, and returns
+  /// the rank that sent it. Throws ddp::Error: usage (this backend cannot), timed_out; what failed
+  /// the group.
+  virtual int probe(int /*tag*/) {
+    throw Error(ErrorKind::usage,
+                "ddp: only backend cpu waits for a message of any rank: name the rank");
+  }
+
   /// Begins the task. If it fails, the AsyncCall has the error.
   virtual std::shared_ptr<AsyncCall> begin(const Task& task) = 0;
 

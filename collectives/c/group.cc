@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Groups and their calls in the C interface.
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <numeric>
@@ -38,6 +39,9 @@ ddp::Options options_of(const ddp_options* given) {
   }
   if (options.timeout_ms != 0) result.timeout = milliseconds(options.timeout_ms);
   if (options.device != nullptr) result.device = *options.device;
+  if (options.names != nullptr) {
+    result.names.assign(options.names, options.names + std::max(options.world_size, 0));
+  }
   return result;
 }
 
@@ -95,9 +99,11 @@ std::vector<ddp::P2POp> messages_of(const ddp_message* messages, std::size_t cou
 ddp_error* ddp_init_process_group(const ddp_options* options, ddp_group** group) {
   return guarded(kNoRank, [&] {
     need(group, "the result");
-    Group made = ddp::init_process_group(options_of(options));
+    const ddp::Options own = options_of(options);
+    Group made = ddp::init_process_group(own);
     const int rank = made.rank();
-    *group = new_handle<ddp_group>(std::move(made), rank);
+    const int name = own.names.empty() ? rank : own.names[static_cast<std::size_t>(rank)];
+    *group = new_handle<ddp_group>(std::move(made), name);
   });
 }
 
@@ -251,6 +257,11 @@ ddp_error* ddp_recv(ddp_group* group, ddp_buffer* data, int from, int tag, ddp_w
 }
 
 #undef CALL
+
+ddp_error* ddp_probe(ddp_group* group, int tag, int* from) {
+  return guarded(rank_of(group),
+                 [&] { need(from, "from") = need(group, "the group").group.probe(tag); });
+}
 
 ddp_error* ddp_batch_send_recv(ddp_group* group, const ddp_message* messages, size_t count,
                                ddp_work** work) {

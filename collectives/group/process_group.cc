@@ -203,6 +203,10 @@ Work ProcessGroup::irecv(Buffer data, int from, int tag) {
   return member_->begin(member_->make.recv(data, from, tag));
 }
 
+int ProcessGroup::probe(int tag) {
+  return member_->backend->probe(tag);
+}
+
 void ProcessGroup::batch_send_recv(std::span<const P2POp> ops) {
   member_->run(member_->make.batch_send_recv(ops));
 }

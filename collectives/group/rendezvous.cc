@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "collectives/errors.h"
 #include "collectives/group/environment.h"
@@ -34,6 +35,17 @@ RankInfo find_rank(const Options& options, const InitMethod& method) {
     refuse("rank " + std::to_string(*rank) + " is not from 0 to " + std::to_string(*size - 1));
   }
   return {*rank, *size};
+}
+
+/// Returns the options' names of ranks, if there are any.
+std::vector<int> find_names(const Options& options, int size) {
+  if (options.names.empty()) return {};
+  if (!options.store) refuse("names of ranks are given without a store");
+  if (options.names.size() != static_cast<std::size_t>(size)) {
+    refuse(std::to_string(options.names.size()) + " names are given for " + std::to_string(size) +
+           (size == 1 ? " rank" : " ranks"));
+  }
+  return options.names;
 }
 
 /// Opens a file once for all groups of the process, until the process exits: other ranks may still
@@ -85,6 +97,7 @@ GroupContext rendezvous(const Options& options, std::chrono::milliseconds timeou
   context.timeout = timeout;
   context.device = options.device;
   context.nccl = options.nccl;
+  context.whole = find_names(options, own.size);
   if (context.size == 1) return context;
   context.prefix = "ddp/";
   at_rank(context.rank, [&] {

@@ -307,6 +307,10 @@ class ProcessGroup:
         """Begins a recv()."""
         return Work(_native.recv(self._handle, data, from_, tag, True))
 
+    def probe(self, tag: int = 0) -> int:
+        """Waits until a message has come that this rank has begun no recv for, and returns its sender."""
+        return int(_native.probe(self._handle, tag))
+
     def batch_send_recv(self, ops: Sequence[P2POp]) -> None:
         """Moves several messages at once."""
         _native.batch_send_recv(self._handle, list(ops), len(ops), False)
@@ -377,14 +381,18 @@ atexit.register(_close_all)
 
 def init_process_group(backend: Optional[str] = None, init_method: Optional[str] = None, *,
                        timeout: Optional[float] = None, device: Optional[int] = None, store: Optional[Store] = None,
-                       rank: int = -1, world_size: int = 0) -> ProcessGroup:
+                       rank: int = -1, world_size: int = 0, names: Optional[Sequence[int]] = None) -> ProcessGroup:
     """Joins the group that the launcher or the arguments describe, and waits for every rank.
 
     `timeout`, in seconds, is the longest time of joining and of each call. `device` is the number of this process's
-    GPU. `rank` and `world_size` are the launcher's if they are left out.
+    GPU. `rank` and `world_size` are the launcher's if they are left out. `names` are numbers by which messages name the
+    ranks, one for each: for some ranks of a job, which meet in `store` as a group of their own.
     """
+    if names is not None and len(names) != world_size:
+        raise Error(f"ddp: {len(names)} names of ranks for a world_size of {world_size}", ErrorKind.usage)
     own_store = None if store is None else store._handle
-    options = (backend, init_method, own_store, rank, world_size, _milliseconds(timeout, 0), device)
+    options = (backend, init_method, own_store, rank, world_size, _milliseconds(timeout, 0), device,
+               None if names is None else list(names))  # fmt: skip
     return ProcessGroup(_native.init_process_group(options))
 
 

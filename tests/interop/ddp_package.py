@@ -76,6 +76,9 @@ def operations(group):
         out, into = numpy.array([rank]), numpy.array([-1])
         group.batch_send_recv([ddp.P2POp.send(out, following, 1), ddp.P2POp.recv(into, previous, 1)])
         assert into[0] == previous
+        group.send(out, following, 1)
+        assert group.probe(1) == previous
+        group.recv(into, previous, 1)
         sent = group.isend(out, following, 2)
         into[0] = -1
         group.recv(into, previous, 2)

@@ -202,6 +202,25 @@ bool CpuMessages::receive_now(const Transfer& transfer) {
   return false;
 }
 
+int CpuMessages::probe(int tag) {
+  std::unique_lock lock(mutex_);
+  int sender = -1;
+  const auto has_come = [&] {
+    const auto found = std::ranges::find_if(
+        peers_, [&](const auto& peer) { return peer && peer->has_unexpected(tag); });
+    if (found != peers_.end()) sender = static_cast<int>(found - peers_.begin());
+    return failure_ || sender >= 0;
+  };
+  const auto timeout = timeout_;
+  if (!changed_.wait_for(lock, timeout, has_come)) {
+    throw own_error(context_, ErrorKind::timed_out,
+                    " timed out after " + name_time(timeout) +
+                        " waiting for a message of any rank, tag " + std::to_string(tag));
+  }
+  if (sender < 0) throw Error(*failure_);
+  return sender;
+}
+
 void CpuMessages::finish() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return open_.empty(); });
@@ -231,7 +250,9 @@ void CpuMessages::complete(MessageAt message) {
 bool CpuMessages::on_frame(int from, const Frame& frame, const char* data) {
   if (frame.kind == Frame::Kind::ring) return rings_.on_offer(from);
   if (frame.kind == Frame::Kind::turn) return rings_.on_turn(from);
-  return peer(from).on_frame(frame, data);
+  const bool is_sound = peer(from).on_frame(frame, data);
+  if (frame.kind == Frame::Kind::message) changed_.notify_all();  // for probe()
+  return is_sound;
 }
 
 void CpuMessages::use_rings(ShmRings rings) {

@@ -73,6 +73,9 @@ class CpuMessages {
   /// Begins all messages of the task at once.
   std::shared_ptr<AsyncCall> begin(const Task& task);
 
+  /// See Backend::probe(). Timed out, it fails no other message.
+  int probe(int tag);
+
   /// Fails all messages, begun or later.
   void fail(const Error& error) noexcept;
 

@@ -146,6 +146,9 @@ class CpuPeer {
   void on_data(std::uint64_t number, std::size_t bytes);
   void on_closed(const std::string& reason);
 
+  /// Whether a message with this tag waits for a receive.
+  bool has_unexpected(std::int32_t tag) const { return unexpected_.contains(tag); }
+
   /// Names the messages from the peer that were not received: "has sent tag 5".
   std::string describe_unexpected() const;
 

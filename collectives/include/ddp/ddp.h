@@ -169,6 +169,7 @@ typedef struct ddp_options {
   int world_size;           ///< the number of ranks
   int64_t timeout_ms;       ///< of joining, and of each call
   const int* device;        ///< the GPU of this process's buffers
+  const int* names;         ///< `world_size` numbers by which messages name the ranks; with `store`
 } ddp_options;
 
 /// Joins a group. `options` may be NULL.
@@ -265,6 +266,10 @@ DDP_EXPORT ddp_error* ddp_send(ddp_group* group, const ddp_buffer* data, int to,
 /// Receives a message from rank `from`.
 DDP_EXPORT ddp_error* ddp_recv(ddp_group* group, ddp_buffer* data, int from, int tag,
                                ddp_work** work);
+
+/// Waits for a message with this tag that this rank does not receive yet, and stores its sender in
+/// `from`.
+DDP_EXPORT ddp_error* ddp_probe(ddp_group* group, int tag, int* from);
 
 /// One message of a batch: P2POp of types.h.
 typedef struct ddp_message {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "ddp/store.h"
 
@@ -87,6 +88,10 @@ struct Options {
   /// else the launcher's.
   std::optional<int> rank = {};
   std::optional<int> world_size = {};
+
+  /// By rank, the number by which messages name it: for some ranks of a job, which meet in `store`
+  /// as a group of their own. Default: the rank itself.
+  std::vector<int> names = {};
 };
 
 }  // namespace ddp

@@ -176,6 +176,51 @@ TEST_CASE("messages of any length go both ways at once, whichever side begins fi
   check_ranks(size, [](ProcessGroup& group) { both_ways(group); });
 }
 
+TEST_CASE("a rank finds which rank's message came, and receives it", "[tcp][nodes]") {
+  const auto count = GENERATE(std::size_t{1}, kLong);
+  check_ranks(
+      3,
+      [](ProcessGroup& group, std::size_t elements) {
+        std::vector<float> data(elements, static_cast<float>(group.rank()));
+        for (int time = 0; time < 2; ++time) {
+          group.barrier();
+          if (group.rank() != 0) {
+            group.send(data, 0, 5);
+            continue;
+          }
+          std::vector<int> senders;
+          for (int left = 2; left > 0; --left) {
+            senders.push_back(group.probe(5));
+            group.recv(data, senders.back(), 5);
+            check(data.back() == static_cast<float>(senders.back()), "the sender's data");
+          }
+          std::ranges::sort(senders);
+          check(senders == std::vector<int>{1, 2}, "one message of each rank");
+        }
+      },
+      count);
+}
+
+TEST_CASE("a probe for a message that does not come times out, and the group goes on") {
+  check_ranks(2, [](ProcessGroup& group) {
+    group.barrier();
+    if (group.rank() == 0) {
+      const auto timeout = group.timeout();
+      group.set_timeout(std::chrono::milliseconds(50));
+      std::string text;
+      try {
+        (void)group.probe(5);
+      } catch (const ddp::Error& error) {
+        text = error.what();
+      }
+      check(text == "ddp: rank 0 timed out after 50 ms waiting for a message of any rank, tag 5",
+            text);
+      group.set_timeout(timeout);
+    }
+    group.barrier();
+  });
+}
+
 TEST_CASE("messages of ranks that share memory go through it") {
   check_ranks(2, [](ProcessGroup& group) { check(are_two_rings_mapped(group), "two rings"); });
 }

@@ -180,6 +180,11 @@ static void messages(int begins) {
   REQUIRE(in[0] == (float)previous);
   ddp_buffer from = FLOATS(out);
   ddp_buffer to = FLOATS(in);
+  int sender = -1;
+  MUST(ddp_send(group, &from, next, 6, NULL));
+  MUST(ddp_probe(group, 6, &sender));
+  REQUIRE(sender == previous);
+  MUST(ddp_recv(group, &to, sender, 6, NULL));
   in[0] = -1;
   MUST(ddp_send(group, &from, next, 7, begun));
   ddp_work* received = NULL;

@@ -206,6 +206,33 @@ TEST_CASE("threads of one process meet in a store they share") {
   CHECK(sums == std::vector<std::int64_t>{6, 6, 6});
 }
 
+TEST_CASE("messages name the ranks of a group by the names that they were given") {
+  const auto store = std::make_shared<ddp::HashStore>();
+  std::vector<std::string> texts(2);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      auto group = ddp::init_process_group({.backend = "cpu",
+                                            .timeout = 60s,
+                                            .store = store,
+                                            .rank = rank,
+                                            .world_size = 2,
+                                            .names = {7, 3}});
+      try {
+        rank == 0 ? group.barrier() : (void)group.all_reduce(1);
+      } catch (const ddp::Error& error) {
+        texts[rank] = error.what();
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  CHECK(contains(texts[0], "rank 7"));
+  CHECK(contains(texts[1], "rank 3"));
+
+  const ddp::Options two{.store = store, .rank = 0, .world_size = 2, .names = {1}};
+  CHECK_THROWS_WITH(ddp::init_process_group(two), "ddp: 1 names are given for 2 ranks");
+}
+
 TEST_CASE("rank 0 refuses another backend or version, and serves the store briefly for that rank") {
   const auto [library, difference] = GENERATE(table<std::string, std::string>({
       {"nccl/" DDPRUN_VERSION, "the backend: cpu on rank 0, nccl on rank 1; name one in "},
