@@ -46,7 +46,7 @@ std::string end_of(std::string_view traceback) {
 }
 
 /// The exit code as in Python's subprocess: a signal is negative.
-int error_code(const rendezvous::Failure& failure) {
+int error_code_of(const rendezvous::Failure& failure) {
   const launcher::ExitStatus status = exit_status(failure);
   return status.signal() != 0 ? -status.signal() : status.code();
 }
@@ -105,7 +105,7 @@ std::string error_file_for_caller(const rendezvous::Failure& failure, std::strin
               {"extraInfo",
                {{"py_callstack", failure.traceback}, {"timestamp", std::to_string(now)}}}}}};
   }
-  file["message"]["errorCode"] = error_code(failure);
+  file["message"]["errorCode"] = error_code_of(failure);
   return file.dump(-1, ' ', false, FileJson::error_handler_t::replace);
 }
 
