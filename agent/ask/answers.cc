@@ -5,7 +5,9 @@
 #include <array>
 #include <climits>
 #include <cstdio>
+#include <map>
 #include <memory>
+#include <optional>
 #include <unistd.h>
 #include <utility>
 #include <variant>
@@ -103,25 +105,65 @@ void look_at(ask::RankStatus& rank, const std::vector<launcher::WorkerCall>& cal
   if (quota && quota->throttled > kMuchThrottled) rank.how = throttled_text(*quota);
 }
 
-/// Adds samples of the running workers. A node keeps `most` ranks at most, the failed ones first.
-ask::JobStatus looked_at(ask::JobStatus status, size_t most, const GpuWatch::Uses& uses) {
-  for (ask::NodeStatus& node : status.nodes) {
-    if (node.ranks.size() > most) {
-      node.problem = std::to_string(most) + " of its " + std::to_string(node.ranks.size()) +
-                     " ranks are shown";
-      std::stable_partition(node.ranks.begin(), node.ranks.end(), has_failed);
-      node.ranks.resize(most);
-    }
-    std::vector<WorkerProcess> running;
-    for (const ask::RankStatus& rank : node.ranks) {
-      if (rank.state == "running") running.push_back({rank.rank, rank.pid, rank.recorder});
-    }
-    const auto calls = calls_of(running);
-    for (ask::RankStatus& rank : node.ranks) {
-      if (rank.state == "running") look_at(rank, calls.at(rank.rank), uses);
+using WorkerCalls = std::map<int, std::vector<launcher::WorkerCall>>;
+
+std::vector<ask::GroupArrivals> arrivals_of(const WorkerCalls& workers) {
+  std::vector<ask::RankCalls> ranks;
+  for (const auto& [rank, calls] : workers) {
+    for (const launcher::WorkerCall& call : calls) {
+      ranks.push_back({rank, call.group, call.members, call.begun, call.times});
     }
   }
+  return ask::arrivals_of(ranks);
+}
+
+/// Keeps `most` ranks at most, the failed ones first.
+void limit_ranks(ask::NodeStatus& node, size_t most) {
+  if (node.ranks.size() <= most) return;
+  node.problem =
+      std::to_string(most) + " of its " + std::to_string(node.ranks.size()) + " ranks are shown";
+  std::stable_partition(node.ranks.begin(), node.ranks.end(), has_failed);
+  node.ranks.resize(most);
+}
+
+/// Adds samples of the running workers of this node. Returns their collective calls.
+WorkerCalls look_at(ask::NodeStatus& node, const GpuWatch::Uses& uses) {
+  std::vector<WorkerProcess> running;
+  for (const ask::RankStatus& rank : node.ranks) {
+    if (rank.state == "running") running.push_back({rank.rank, rank.pid, rank.recorder});
+  }
+  WorkerCalls calls = calls_of(running);
+  for (ask::RankStatus& rank : node.ranks) {
+    if (rank.state == "running") look_at(rank, calls.at(rank.rank), uses);
+  }
+  return calls;
+}
+
+/// Adds samples of this node's workers, for another node that asked at `asked`, or nullopt: for the
+/// user, with this node alone.
+ask::JobStatus looked_at(ask::JobStatus status, std::optional<std::int64_t> asked,
+                         const GpuWatch::Uses& uses) {
+  ask::NodeStatus& own = status.nodes.front();
+  if (asked) limit_ranks(own, kMostRanksReported);
+  auto arrivals = arrivals_of(look_at(own, uses));
+  if (asked) {
+    own.arrivals =
+        ask::TimedArrivals{.clock = {*asked, host_microseconds()}, .groups = std::move(arrivals)};
+  } else {
+    status.slow = ask::slow_rank({{.groups = std::move(arrivals)}});
+  }
   return status;
+}
+
+/// Without the arrivals that do not fit into an answer to a node.
+std::string status_body(ask::JobStatus status) {
+  std::string body = ask::to_json(status);
+  auto& arrivals = status.nodes.front().arrivals;
+  while (arrivals && !arrivals->groups.empty() && body.size() > rendezvous::kMaxAnswer) {
+    arrivals->groups.pop_back();
+    body = ask::to_json(status);
+  }
+  return body + "\n";
 }
 
 }  // namespace
@@ -202,19 +244,19 @@ void Answers::answer_status(const ask::Question& question, const ask::Respond& r
 void Answers::answer_own_status(const std::string& why, const ask::Respond& respond) {
   ask::JobStatus own = hooks_.status();
   own.waiting = "the master at " + own.master + ", " + why;
-  look(std::move(own), SIZE_MAX, respond);
+  look(std::move(own), std::nullopt, respond);
 }
 
-void Answers::look(ask::JobStatus status, size_t most_ranks, const ask::Respond& respond) {
-  gpus_.look([this, status = std::move(status), most_ranks, respond](const GpuWatch::Uses& uses) {
-    looks_.run([status, most_ranks,
-                uses] { return ask::to_json(looked_at(status, most_ranks, uses)) + "\n"; },
+void Answers::look(ask::JobStatus status, std::optional<std::int64_t> asked,
+                   const ask::Respond& respond) {
+  gpus_.look([this, status = std::move(status), asked, respond](const GpuWatch::Uses& uses) {
+    looks_.run([status, asked, uses] { return status_body(looked_at(status, asked, uses)); },
                [respond](std::string body) { respond({200, std::move(body)}); });
   });
 }
 
 void Answers::answer_node_status(const ask::Respond& respond) {
-  look(hooks_.status(), kMostRanksReported, respond);
+  look(hooks_.status(), host_microseconds(), respond);
 }
 
 void Answers::answer_log(const ask::Question& question, const ask::Respond& respond) {

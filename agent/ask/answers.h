@@ -59,7 +59,7 @@ class Answers {
  private:
   void answer_status(const ask::Question& question, const ask::Respond& respond);
   void answer_own_status(const std::string& why, const ask::Respond& respond);
-  void look(ask::JobStatus status, size_t most_ranks, const ask::Respond& respond);
+  void look(ask::JobStatus status, std::optional<std::int64_t> asked, const ask::Respond& respond);
   void answer_node_status(const ask::Respond& respond);
   void answer_log(const ask::Question& question, const ask::Respond& respond);
   void answer_stop(const ask::Respond& respond);

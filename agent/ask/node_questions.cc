@@ -18,6 +18,11 @@ constexpr size_t kMostAnswered = 64 * 1024 * 1024;  // of all answers
 
 }  // namespace
 
+std::int64_t host_microseconds() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::microseconds>(now).count();
+}
+
 NodeQuestions::NodeQuestions(const boost::asio::any_io_executor& executor,
                              std::function<void(rendezvous::Inquiry)> send, AnswerLimits limits)
     : send_(std::move(send)), limits_(limits), limit_(executor) {}
@@ -86,6 +91,7 @@ void NodeQuestions::ask_more() {
     if (!node.connected) continue;
     const std::uint64_t number = next_number();
     open_.emplace(number, asked_);
+    answers_.nodes[asked_].clock.begin = host_microseconds();
     send_(rendezvous::Inquire{number, node.id, waiting_.front().question});
   }
   if (open_.empty()) end();
@@ -96,6 +102,7 @@ void NodeQuestions::on_informed(const rendezvous::Informed& informed) {
   if (question == open_.end()) return;
   ask::NodeAnswer& answer = answers_.nodes[question->second];
   if (answer.node.id != informed.node) return;
+  answer.clock.end = host_microseconds();
   bytes_ += informed.answer.size();
   if (bytes_ <= kMostAnswered) answer.answer = informed.answer;
   open_.erase(question);

@@ -16,6 +16,9 @@
 
 namespace ddprun::agent {
 
+/// Now, by this host's clock: microseconds since the epoch.
+std::int64_t host_microseconds();
+
 /// How long answers may take.
 struct AnswerLimits {
   std::chrono::milliseconds pause{5'000};  ///< between two answers

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <cstdint>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -17,8 +18,9 @@ namespace {
 using nlohmann::json;
 using rendezvous::Fields;
 
-constexpr size_t kMaxNodes = 65'536;    // as many as a job can have
-constexpr size_t kMaxStatusText = 512;  // bytes of one text
+constexpr size_t kMaxNodes = 65'536;                         // as many as a job can have
+constexpr size_t kMaxStatusText = 512;                       // bytes of one text
+constexpr std::uint64_t kMostTime = std::uint64_t{1} << 53;  // microseconds
 
 json text_of(const std::string& text) {
   return printable(cut(text, kMaxStatusText));
@@ -50,6 +52,36 @@ json json_of(const RankStatus& rank) {
   return object;
 }
 
+/// A call is [rank, time], or [rank, time, wait]: from the call before, and for the rank.
+json json_of(const GroupArrivals& group) {
+  json calls = json::array();
+  const std::int64_t from = group.calls.empty() ? 0 : group.calls.front().at;
+  std::int64_t before = from;
+  for (const LastArrival& last : group.calls) {
+    json& call = calls.emplace_back(json{last.rank, last.at - std::exchange(before, last.at)});
+    if (last.before) call.push_back(last.at - *last.before);
+  }
+  return {{"group", group.group}, {"members", group.members},
+          {"ranks", group.ranks}, {"first", group.first},
+          {"from", from},         {"calls", std::move(calls)}};
+}
+
+json json_of(const TimedArrivals& arrivals) {
+  json groups = json::array();
+  for (const GroupArrivals& group : arrivals.groups) groups.push_back(json_of(group));
+  return {{"asked", arrivals.clock.begin},
+          {"answered", arrivals.clock.end},
+          {"groups", std::move(groups)}};
+}
+
+json json_of(const SlowRank& slow) {
+  return {{"rank", slow.rank},
+          {"waited", whole_milliseconds(slow.waited)},
+          {"seconds", whole_milliseconds(slow.seconds)},
+          {"last", slow.last},
+          {"calls", slow.calls}};
+}
+
 json json_of(const NodeStatus& node) {
   json object = {{"host", text_of(node.host)},
                  {"node_rank", node.node_rank},
@@ -61,6 +93,7 @@ json json_of(const NodeStatus& node) {
                  {"ranks", json::array()}};
   if (!node.problem.empty()) object["problem"] = text_of(node.problem);
   for (const RankStatus& rank : node.ranks) object["ranks"].push_back(json_of(rank));
+  if (node.arrivals) object["arrivals"] = json_of(*node.arrivals);
   return object;
 }
 
@@ -101,6 +134,63 @@ RankStatus rank_in(const json& object, Fields& outer) {
   return rank;
 }
 
+/// A call that follows one at `before`.
+std::optional<LastArrival> call_in(const json& call, std::int64_t before) {
+  const auto is_time = [](const json& value) {
+    return value.is_number_unsigned() && value.get<std::uint64_t>() <= kMostTime;
+  };
+  if (!call.is_array() || call.size() < 2 || call.size() > 3) return std::nullopt;
+  if (!std::ranges::all_of(call, is_time) || call[0] > INT_MAX) return std::nullopt;
+  LastArrival last{
+      .rank = call[0].get<int>(), .at = before + call[1].get<std::int64_t>(), .before = {}};
+  if (call.size() == 3) last.before = last.at - call[2].get<std::int64_t>();
+  if (last.at > static_cast<std::int64_t>(kMostTime) || last.before.value_or(0) < 0)
+    return std::nullopt;
+  return last;
+}
+
+GroupArrivals group_in(const json& object, Fields& outer) {
+  Fields fields(object);
+  GroupArrivals group;
+  group.group = fields.count("group");
+  group.members = fields.integer("members", 0, INT_MAX);
+  group.ranks = fields.ranks("ranks", kMaxRanks);
+  group.first = fields.count("first");
+  auto at = static_cast<std::int64_t>(fields.count("from"));
+  for (const json& each : fields.list("calls", kMostArrivals)) {
+    const auto call = call_in(each, at);
+    if (!call) fields.refuse("calls");
+    group.calls.push_back(call.value_or(LastArrival{}));
+    at = group.calls.back().at;
+  }
+  outer.take_error(fields);
+  return group;
+}
+
+TimedArrivals arrivals_in(const json& object, Fields& outer) {
+  Fields fields(object);
+  TimedArrivals arrivals;
+  arrivals.clock.begin = static_cast<std::int64_t>(fields.count("asked"));
+  arrivals.clock.end = static_cast<std::int64_t>(fields.count("answered"));
+  for (const json& group : fields.list("groups", kMostArrivalGroups)) {
+    arrivals.groups.push_back(group_in(group, fields));
+  }
+  outer.take_error(fields);
+  return arrivals;
+}
+
+SlowRank slow_in(const json& object, Fields& outer) {
+  Fields fields(object);
+  SlowRank slow;
+  slow.rank = fields.integer("rank", 0, INT_MAX);
+  slow.waited = fields.seconds("waited");
+  slow.seconds = fields.seconds("seconds");
+  slow.last = fields.integer("last", 0, INT_MAX);
+  slow.calls = fields.integer("calls", 0, INT_MAX);
+  outer.take_error(fields);
+  return slow;
+}
+
 NodeStatus node_in(const json& object, Fields& outer) {
   Fields fields(object);
   NodeStatus node;
@@ -115,6 +205,7 @@ NodeStatus node_in(const json& object, Fields& outer) {
   for (const json& rank : fields.list("ranks", kMaxRanks)) {
     node.ranks.push_back(rank_in(rank, fields));
   }
+  if (fields.has("arrivals")) node.arrivals = arrivals_in(fields.object("arrivals"), fields);
   outer.take_error(fields);
   return node;
 }
@@ -136,6 +227,7 @@ std::string to_json(const JobStatus& status) {
                  {"seconds", whole_milliseconds(status.seconds)},
                  {"nodes", json::array()}};
   for (const NodeStatus& node : status.nodes) object["nodes"].push_back(json_of(node));
+  if (status.slow) object["slow"] = json_of(*status.slow);
   return object.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
@@ -159,6 +251,7 @@ Result<JobStatus> status_in(std::string_view text) {
   for (const json& node : fields.list("nodes", kMaxNodes)) {
     status.nodes.push_back(node_in(node, fields));
   }
+  if (fields.has("slow")) status.slow = slow_in(fields.object("slow"), fields);
   return fields.or_error(std::move(status));
 }
 

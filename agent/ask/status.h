@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "agent/ask/arrivals.h"
 #include "base/error.h"
 
 // The contents of `ddprun status`, as JSON and back; docs/status.md has the fields. status_in()
@@ -51,6 +52,12 @@ struct RankStatus {
   std::string recorder{};          ///< its FlightRecorder::socket_of, which is not sent
 };
 
+/// The arrivals of a node's ranks at their last collective calls.
+struct TimedArrivals {
+  Interval clock;  ///< from the question to the answer, by the node's clock
+  std::vector<GroupArrivals> groups;
+};
+
 /// A node, and its workers of the latest round.
 struct NodeStatus {
   std::string host;
@@ -63,6 +70,7 @@ struct NodeStatus {
   int first_rank = 0;
   int local_size = 0;
   std::vector<RankStatus> ranks;
+  std::optional<TimedArrivals> arrivals{};  ///< of an answer to another node
 };
 
 struct JobStatus {
@@ -79,6 +87,7 @@ struct JobStatus {
   int node_count = 0;  ///< nodes of the round
   double seconds = 0;  ///< since the asked ddprun began
   std::vector<NodeStatus> nodes;
+  std::optional<SlowRank> slow{};  ///< nullopt: there is none, or it is unknown
 };
 
 /// The most ranks of a node that status_in() reads.

@@ -51,11 +51,11 @@ struct Line {
 };
 
 /// Returns 0 if nothing is known to be wrong.
-int severity_of(const RankStatus& rank, bool others_run) {
+int severity_of(const RankStatus& rank, bool others_run, bool is_slow) {
   if (rank.state == "failed") return 5;
   if (rank.state == "stopped") return 4;
-  if (rank.state == "ended") return others_run ? 2 : 0;  // they may wait for it
-  if (rank.how.starts_with(kThrottled)) return 1;        // they wait at each step
+  if (rank.state == "ended") return others_run ? 2 : 0;       // they may wait for it
+  if (is_slow || rank.how.starts_with(kThrottled)) return 1;  // they wait at each step
   return 0;
 }
 
@@ -93,11 +93,11 @@ std::string gpu_text(const std::optional<GpuStatus>& gpu) {
   return (gpu->busy ? percent_text(*gpu->busy) + ", " : "") + bytes_text(gpu->memory);
 }
 
-Line line_of(const RankStatus& rank, const std::string& host, bool others_run,
+Line line_of(const RankStatus& rank, const std::string& host, bool others_run, bool is_slow,
              const JobStatus* before) {
   const bool runs = rank.state == "running" || rank.state == "stopped";
   const RankStatus* earlier = find_rank(before, rank.rank, rank.pid);
-  return {severity_of(rank, others_run),
+  return {severity_of(rank, others_run, is_slow),
           rank.rank,
           rank.state,
           {std::to_string(rank.rank), host, state_text(rank), time_text(rank.seconds),
@@ -130,7 +130,8 @@ std::vector<Line> lines_of(const JobStatus& status, const JobStatus* before) {
   for (const NodeStatus& node : status.nodes) {
     if (node.ranks.empty() || !node.problem.empty()) lines.push_back(line_of(node));
     for (const RankStatus& rank : node.ranks) {
-      lines.push_back(line_of(rank, node.host, any_runs, before));
+      const bool is_slow = status.slow && status.slow->rank == rank.rank;
+      lines.push_back(line_of(rank, node.host, any_runs, is_slow, before));
     }
   }
   std::ranges::stable_sort(lines, [](const Line& a, const Line& b) {
@@ -192,14 +193,30 @@ std::string job_text(const JobStatus& status) {
   return text + ": " + status.program;
 }
 
+/// Empty: no rank is slow.
+std::string slow_text(const JobStatus& status) {
+  if (!status.slow) return "";
+  const SlowRank& slow = *status.slow;
+  const auto node = std::ranges::find_if(status.nodes, [&slow](const NodeStatus& each) {
+    return slow.rank >= each.first_rank && slow.rank - each.first_rank < each.local_size;
+  });
+  std::string text = "rank " + std::to_string(slow.rank);
+  if (node != status.nodes.end()) text += " (" + node->host + ")";
+  return text + " is slow: the others waited " + time_text(slow.waited) + " of " +
+         time_text(slow.seconds) + " for it, the last in " + std::to_string(slow.last) + " of " +
+         std::to_string(slow.calls) + " collectives";
+}
+
 }  // namespace
 
 std::string status_text(const JobStatus& status, const StatusView& view) {
   const std::vector<Line> lines = lines_of(status, view.before);
   std::string text = fit(job_text(status), view.width) + "\n";
   size_t head = 2;
-  if (!status.waiting.empty()) {
-    text += fit("waiting for " + status.waiting, view.width) + "\n";
+  const std::string waiting = status.waiting.empty() ? "" : "waiting for " + status.waiting;
+  for (const std::string& line : {waiting, slow_text(status)}) {
+    if (line.empty()) continue;
+    text += fit(line, view.width) + "\n";
     ++head;
   }
   const size_t room = std::max(view.rows, kLeastRows + head - 2) - head;

@@ -16,6 +16,10 @@ std::string line_of_text(const std::string& text) {
   return line;
 }
 
+bool has_rank(const NodeStatus& node, int rank) {
+  return rank >= node.first_rank && rank - node.first_rank < node.local_size;
+}
+
 NodeStatus listed_status(const rendezvous::ListedNode& listed) {
   NodeStatus node;
   node.host = line_of_text(listed.host);
@@ -27,8 +31,21 @@ NodeStatus listed_status(const rendezvous::ListedNode& listed) {
   return node;
 }
 
-void take_answer(NodeStatus& node, const std::string& answer) {
-  Result<JobStatus> status = status_in(answer);
+/// Arrivals that are the node's own. nullopt: its clock was set meanwhile.
+std::optional<NodeArrivals> arrivals_in(const NodeStatus& node, TimedArrivals timed,
+                                        Interval asked) {
+  const auto shift = clock_shift(asked, timed.clock);
+  if (!shift) return std::nullopt;
+  const auto is_foreign = [&node](int rank) { return !has_rank(node, rank); };
+  std::erase_if(timed.groups, [&is_foreign](const GroupArrivals& group) {
+    return std::ranges::any_of(group.ranks, is_foreign) ||
+           std::ranges::any_of(group.calls, is_foreign, &LastArrival::rank);
+  });
+  return NodeArrivals{.groups = std::move(timed.groups), .clock = *shift};
+}
+
+void take_answer(NodeStatus& node, const NodeAnswer& answer, std::vector<NodeArrivals>& arrivals) {
+  Result<JobStatus> status = status_in(answer.answer);
   if (!status || status->nodes.size() != 1) {
     node.problem = "its answer is not a valid status";
     return;
@@ -38,9 +55,10 @@ void take_answer(NodeStatus& node, const std::string& answer) {
   node.state = own.state;
   node.problem = own.problem;
   node.ranks = std::move(own.ranks);
-  std::erase_if(node.ranks, [&node](const RankStatus& rank) {
-    return rank.rank < node.first_rank || rank.rank - node.first_rank >= node.local_size;
-  });
+  std::erase_if(node.ranks, [&node](const RankStatus& rank) { return !has_rank(node, rank.rank); });
+  if (!own.arrivals) return;
+  if (auto its = arrivals_in(node, std::move(*own.arrivals), answer.clock))
+    arrivals.push_back(std::move(*its));
 }
 
 Stacks stacks_in(const NodeAnswer& node) {
@@ -59,11 +77,13 @@ JobStatus whole_status(JobStatus own, const NodeAnswers& answers) {
   own.waiting = line_of_text(answers.waiting);
   if (answers.nodes.empty()) return own;
   own.nodes.clear();
+  std::vector<NodeArrivals> arrivals;
   for (const NodeAnswer& answer : answers.nodes) {
     NodeStatus& node = own.nodes.emplace_back(listed_status(answer.node));
     if (answer.answer.empty()) node.problem = answer.problem;
-    if (!answer.answer.empty()) take_answer(node, answer.answer);
+    if (!answer.answer.empty()) take_answer(node, answer, arrivals);
   }
+  own.slow = slow_rank(arrivals);
   std::ranges::stable_sort(own.nodes, {}, &NodeStatus::first_rank);
   return own;
 }

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/ask/arrivals.h"
 #include "agent/ask/status.h"
 #include "agent/diagnosis/stacks.h"
 #include "rendezvous/wire/inquiry.h"
@@ -15,6 +16,7 @@ struct NodeAnswer {
   rendezvous::ListedNode node;  ///< as the master knows it
   std::string answer;           ///< JSON, as the node says; empty: none
   std::string problem;          ///< why there is none
+  Interval clock{};             ///< from the question to the answer, by this host's clock
 };
 
 /// The answers of a job's nodes.

@@ -160,6 +160,8 @@ function showFacts() {
     ["Restarts", status.restarts + " of " + status.max_restarts],
   ];
   if (status.waiting && history.state !== "waiting") facts.push(["Waits for", status.waiting]);
+  const slow = status.slow;
+  if (slow) facts.push(["Slow rank", `${slow.rank}, for ${duration(slow.waited)} of ${duration(slow.seconds)}`]);
   const list = $("facts");
   while (list.children.length > facts.length) list.lastChild.remove();
   facts.forEach(([name, value], at) => {

@@ -19,6 +19,7 @@ import os
 import sys
 
 RECENT = 16  # calls of a group in an answer
+TIMED = 257  # of which it has the times
 LIBRARIES = {'gloo': ('gloo',), 'nccl': ('nccl2', 'nccl-lazy')}  # the backends of each that record in one common way
 SAME_SIZES = ('all_reduce', 'broadcast', 'reduce', '_allgather_base', '_all_gather_base', '_reduce_scatter_base',
               'all_gather_single', 'reduce_scatter_single')  # on all ranks
@@ -83,7 +84,8 @@ def turn_on(c10d):
 
 
 def groups_of(c10d):
-    """(library, name) of each group that this rank is in, and a number for it that is the same on all its ranks."""
+    """(library, name) of each group that this rank is in, a number for it that is the same on all its ranks, and the
+    number of these."""
     import zlib
     world, found = c10d._world, {}
     for group, members in list(world.pg_group_ranks.items()):
@@ -93,7 +95,7 @@ def groups_of(c10d):
             for library in LIBRARIES:
                 if library in backends:
                     text = f'{library} {name} {sorted(members)}'
-                    found[library, name] = 1 << 32 | zlib.crc32(text.encode())
+                    found[library, name] = 1 << 32 | zlib.crc32(text.encode()), len(members)
     return found
 
 
@@ -130,18 +132,26 @@ def calls_of(c10d, groups):
     return lists
 
 
+def times_of(calls):
+    """In microseconds: when the first began, and from each one to the next."""
+    times = [call.get('time_created_ns', 0) // 1000 for call in calls]
+    return times[:1] + [after - before for before, after in zip(times, times[1:])]
+
+
 def answer(c10d, has_failed):
     import json
     waits = has_failed and not ended_in_message()
     groups = groups_of(c10d)
     lists = calls_of(c10d, groups)
     found = []
-    for key, number in groups.items():
+    for key, (number, members) in groups.items():
         calls = lists[key]
         numbers = [call['collective_seq_id'] for call in calls if is_open(call)]
         begun = calls[-1]['collective_seq_id'] if calls else 0
-        found.append({'group': number, 'begun': begun, 'open': numbers[0] if numbers else begun * waits,
-                      'failed': has_failed, 'recent': [shown(call) for call in calls[-RECENT:]]})
+        found.append({'group': number, 'members': members, 'begun': begun,
+                      'open': numbers[0] if numbers else begun * waits, 'failed': has_failed,
+                      'recent': [shown(call) for call in calls[-RECENT:]],
+                      'times': times_of(calls[-TIMED:])})
     return json.dumps(found).encode()
 
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <climits>
 #include <cstddef>
 #include <cstdint>
 #include <fcntl.h>
@@ -23,12 +24,14 @@ namespace {
 using CallJson = nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t kMostAnswer = 128 * 1024;  // of an answer
-constexpr size_t kMostValues = 16'384;
+constexpr size_t kMostAnswer = 256 * 1024;  // of an answer
+constexpr size_t kMostValues = 32'768;
 constexpr size_t kMostGroups = 64;
 constexpr size_t kMostRecent = 16;
+constexpr size_t kMostTimes = 257;
 constexpr size_t kLongestCall = 48;
 constexpr std::uint64_t kNumbers = std::uint64_t{1} << 48;  // that are counts of calls
+constexpr std::uint64_t kTimes = std::uint64_t{1} << 53;    // that are microseconds of a clock
 
 /// A worker that is asked.
 struct Answer {
@@ -86,6 +89,20 @@ std::string call_in(const CallJson& json) {
   return text;
 }
 
+/// When the last `most` calls began. Empty: a time makes no sense.
+std::vector<std::int64_t> times_in(const CallJson& json, std::uint64_t most) {
+  std::vector<std::int64_t> times;
+  if (!json.is_array() || json.size() > std::min<std::uint64_t>(kMostTimes, most)) return times;
+  std::uint64_t time = 0;
+  for (const CallJson& since : json) {
+    if (!since.is_number_unsigned() || since.get<std::uint64_t>() > kTimes - time) return {};
+    time += since.get<std::uint64_t>();
+    if (time == 0) return {};
+    times.push_back(static_cast<std::int64_t>(time));
+  }
+  return times;
+}
+
 /// Its group is 0: it makes no sense.
 WorkerCall group_in(const CallJson& json) {
   WorkerCall call;
@@ -103,6 +120,10 @@ WorkerCall group_in(const CallJson& json) {
   const std::uint64_t back = call.open == 0 ? 0 : call.begun - call.open;
   if (back < count) call.shown = call.recent[count - 1 - back];
   if (call.shown.empty() && call.begun > 0) call.shown = "#" + std::to_string(call.begun - back);
+  const std::uint64_t members = number_in(json, "members");
+  call.members = members <= INT_MAX ? static_cast<int>(members) : 0;
+  if (const auto times = json.find("times"); times != json.end())
+    call.times = times_in(*times, call.begun);
   call.group = group;
   return call;
 }

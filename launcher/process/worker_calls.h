@@ -18,6 +18,9 @@ struct WorkerCall {
                             ///< empty: there was no call
   std::vector<std::string> recent{};  ///< the last that it has begun, as `shown`; may be unknown
   bool failed = false;                ///< it has ended by a failure: `open` is a guess
+  int members = 0;                    ///< ranks of the group; 0: unknown
+  /// When it began its last calls, up to `begun`: microseconds by the host's clock. May be unknown.
+  std::vector<std::int64_t> times{};
 
   bool operator==(const WorkerCall&) const = default;
 };

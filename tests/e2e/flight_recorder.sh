@@ -56,6 +56,10 @@ def dump():
     if size == '0':
         return {'version': '2.10', 'entries': []}
     rank = int(os.environ['RANK'])
+    if 'SLOW' in os.environ:  # rank 1 begins each call 0.4 s after the others
+        return {'entries': [dict(entry(number, 'all_reduce', ((4, 5),), 'completed', retired=True),
+                                 time_created_ns=(18 * 10**9 + 5 * number + 4 * (rank == 1)) * 10**8)
+                            for number in range(1, 21)]}
     entries = [entry(number, 'all_reduce', ((4, 5),), 'completed', retired=True) for number in (1, 2, 3)]
     if rank < 2:
         entries += [entry(1, 'broadcast', ((4,),), 'completed', '1', retired=True),
@@ -110,6 +114,19 @@ on waits start --nproc_per_node 3 --rdzv_id recorded "$work/train.py" wait "$wor
 in_call() { "$DDPRUN" status recorded >"$work/status" 2>&1 && [ "$(grep -c 'in #4' "$work/status")" = 3 ]; }
 wait_until in_call
 grep -q 'in #4 _all_gather_base\[7\]' "$work/status" || fail "rank 1 is in another call: $(cat "$work/status")"
+kill -TERM "$ddprun"
+finish
+
+# A rank that the others wait for again and again.
+mkdir "$work/slow"
+SLOW=1 on slow start --nproc_per_node 3 --rdzv_id slow "$work/train.py" wait "$work/slow"
+is_named() {
+  "$DDPRUN" status slow >"$work/status" 2>&1
+  grep -qx "rank 1 ($(hostname)) is slow: the others waited 7.6 s of 9.5 s for it, the last in 19 of 19 collectives" "$work/status"
+}
+wait_until is_named
+sed -n 4p "$work/status" | grep -q '^1 ' || fail "rank 1 is not the first: $(cat "$work/status")"
+"$DDPRUN" status --json slow | grep -q '"slow":{"calls":19,"last":19,"rank":1,"seconds":9.5,"waited":7.6}' || fail 'the JSON does not name rank 1'
 kill -TERM "$ddprun"
 finish
 

@@ -112,6 +112,7 @@ TEST_CASE("status: its JSON has exactly the fields of the schema in the docs") {
   rank.heartbeat_age = 1.25;
   rank.progress = "step 12";
   rank.collectives = 121;
+  status.slow = SlowRank{.rank = 3, .waited = 19.25, .seconds = 20, .last = 48, .calls = 50};
   rank.gpu = GpuStatus{"1", 61ull << 30, 80ull << 30, 0.97, 512.5, "too hot"};
   std::ifstream file(source_path("docs/status.schema.json"));
   const auto schema = nlohmann::json::parse(file);
@@ -124,6 +125,43 @@ TEST_CASE("status: its JSON has exactly the fields of the schema in the docs") {
         node["properties"]["ranks"]["items"]["properties"].size());
   json["nodes"][0]["ranks"][0].erase("pid");
   CHECK_FALSE(is_valid(json, schema));
+}
+
+TEST_CASE("status: JSON keeps the arrivals of a node, and refuses arrivals that make no sense") {
+  JobStatus status = sample_status(1, 2);
+  status.nodes[0].arrivals =
+      TimedArrivals{.clock = {1'000'000, 1'000'500},
+                    .groups = {{.group = 7,
+                                .members = 4,
+                                .ranks = {2, 3},
+                                .first = 12,
+                                .calls = {{.rank = 3, .at = 500, .before = 100},
+                                          {.rank = 2, .at = 900, .before = {}}}}}};
+  const std::string json = to_json(status);
+  CHECK(contains(json, R"("calls":[[3,0,400],[2,400]])"));
+  CHECK(to_json(must(status_in(json))) == json);
+  for (const char* wrong : {"[]", "[3]", "[3,0,501]", "[-1,0]", "[3,-1]", "[3,0,0,0]", "[3,1e9]",
+                            "[3,\"0\"]", "[3,9007199254740992]", "[2147483648,0]", "7"}) {
+    std::string other = json;
+    const std::string call = "[3,0,400]";
+    other.replace(other.find(call), call.size(), wrong);
+    INFO(other);
+    CHECK(!status_in(other));
+  }
+}
+
+TEST_CASE("status: a slow rank has a line, and is the first") {
+  JobStatus status = sample_status(2, 2);
+  status.slow = SlowRank{.rank = 3, .waited = 19.2, .seconds = 20.4, .last = 48, .calls = 50};
+  status.waiting = "something";
+  const auto lines = status_lines(status_text(status, {.width = 200}));
+  REQUIRE(lines.size() == 8);
+  CHECK(lines[2] ==
+        "rank 3 (gpu-1) is slow: the others waited 19.2 s of 20.4 s for it, the last in 48 of 50 "
+        "collectives");
+  CHECK(lines[4].starts_with("3 "));
+  status.nodes.pop_back();
+  CHECK(contains(status_text(status, {}), "\nrank 3 is slow: "));
 }
 
 TEST_CASE("status: a rank takes some 120 bytes") {

@@ -62,6 +62,35 @@ TEST_CASE("whole status: the nodes' answers are in the places that the master gi
   CHECK((whole.nodes[2].contact == 9 && whole.nodes[2].problem == "it is not connected"));
 }
 
+TEST_CASE("whole status: a node names only its own ranks as those that came last") {
+  const auto answer_of = [](int first_rank, int late_rank) {
+    JobStatus status;
+    NodeStatus& node = status.nodes.emplace_back();
+    node.state = "running";
+    GroupArrivals group{
+        .group = 7, .members = 4, .ranks = {first_rank, first_rank + 1}, .first = 1, .calls = {}};
+    for (int call = 0; call < 20; ++call) {
+      const std::int64_t at = 100'000 * call + (late_rank > 0 ? 40'000 : 0);
+      group.calls.push_back(
+          {.rank = late_rank > 0 ? late_rank : first_rank, .at = at, .before = 100'000 * call});
+    }
+    node.arrivals = TimedArrivals{.clock = {1'000, 1'100}, .groups = {group}};
+    return to_json(status);
+  };
+  const auto slow_with = [&answer_of](int late_rank) {
+    NodeAnswers answers;
+    answers.nodes.push_back(
+        {{1, "a", "running", 0, 0, 2, 0.5, true}, answer_of(0, 0), "", {1'000, 1'100}});
+    answers.nodes.push_back(
+        {{2, "b", "running", 1, 2, 2, 0.5, true}, answer_of(2, late_rank), "", {1'000, 1'100}});
+    const JobStatus whole = whole_status({}, answers);
+    CHECK_FALSE(whole.nodes.at(1).arrivals);
+    return whole.slow ? whole.slow->rank : -1;
+  };
+  CHECK(slow_with(3) == 3);
+  CHECK(slow_with(1) == -1);
+}
+
 TEST_CASE("whole status: without a list it is the asked node's status") {
   JobStatus own;
   own.nodes.emplace_back().host = "own";

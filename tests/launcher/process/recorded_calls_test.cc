@@ -83,6 +83,30 @@ TEST_CASE("the call that is shown is the oldest open one, and has a number if it
   CHECK(shown(R"("begun":9)").empty());
 }
 
+TEST_CASE("the times of a group's last calls are there if all of them make sense") {
+  const auto times = [](const std::string& text, int begun = 200) {
+    const auto calls =
+        parse_recorded_calls(R"([{"group":1,"members":4,"open":0,"recent":[],"begun":)" +
+                             std::to_string(begun) + R"(,"times":)" + text + "}]");
+    REQUIRE(calls.size() == 1);
+    CHECK(calls[0].members == 4);
+    return calls[0].times;
+  };
+  CHECK(times("[1795998707413661,9,0]") ==
+        std::vector<std::int64_t>{1795998707413661, 1795998707413670, 1795998707413670});
+  for (const char* wrong :
+       {"[]", "[0,7]", "[7,-1]", "[7,1.5]", "[\"7\"]", "7", "[9007199254740993]",
+        "[9007199254740991,7]", "[7,18446744073709551615]"}) {
+    CAPTURE(wrong);
+    CHECK(times(wrong).empty());
+  }
+  CHECK(times("[7,8,9]", 2).empty());
+  std::string many = "[1";
+  for (int i = 2; i <= 257; ++i) many += ",1";
+  CHECK(times(many + "]", 300).size() == 257);
+  CHECK(times(many + ",1]", 300).empty());
+}
+
 TEST_CASE("any other text has no calls, and what is in a line is bounded") {
   for (const char* text :
        {"", "[", "{}", "[]", "7", "[7, null, []]", R"([{"group": 7}])",
