@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "collectives/backends/group_context.h"
+#include "collectives/agreement/group_context.h"
 #include "collectives/call/async_call.h"
 #include "collectives/call/task.h"
 #include "ddp/error.h"

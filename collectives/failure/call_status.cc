@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/text.h"
-#include "collectives/backends/rank_status.h"
+#include "collectives/agreement/rank_status.h"
 
 namespace ddp::internal {
 namespace {

@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/backends/process_end.h"
-#include "collectives/backends/rank_status.h"
+#include "collectives/agreement/process_end.h"
+#include "collectives/agreement/rank_status.h"
 #include "collectives/errors.h"
 #include "collectives/failure/call_status.h"
 #include "collectives/failure/trace.h"

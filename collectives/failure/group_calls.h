@@ -9,9 +9,9 @@
 #include <optional>
 #include <string>
 
-#include "collectives/backends/agreed_error.h"
+#include "collectives/agreement/agreed_error.h"
+#include "collectives/agreement/group_context.h"
 #include "collectives/backends/backend.h"
-#include "collectives/backends/group_context.h"
 #include "collectives/call/async_call.h"
 #include "collectives/failure/call_clock.h"
 #include "collectives/failure/failure_broadcast.h"

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/backends/rank_status.h"
+#include "collectives/agreement/rank_status.h"
 
 namespace ddp::internal {
 namespace {

@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "collectives/backends/group_context.h"
+#include "collectives/agreement/group_context.h"
 #include "collectives/call/async_call.h"
 #include "collectives/call/task.h"
 #include "collectives/failure/flight_recorder.h"

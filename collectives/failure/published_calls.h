@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "base/call_board.h"
-#include "collectives/backends/group_context.h"
+#include "collectives/agreement/group_context.h"
 #include "collectives/call/call.h"
 
 namespace ddp::internal {

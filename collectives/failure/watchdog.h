@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "collectives/backends/agreed_error.h"
+#include "collectives/agreement/agreed_error.h"
 #include "collectives/failure/watched_group.h"
 
 namespace ddp::internal {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "collectives/backends/agreed_error.h"
+#include "collectives/agreement/agreed_error.h"
 #include "collectives/failure/open_calls.h"
 #include "ddp/error.h"
 

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/backends/agreed_error.h"
-#include "collectives/backends/rank_status.h"
+#include "collectives/agreement/agreed_error.h"
+#include "collectives/agreement/rank_status.h"
 #include "collectives/background.h"
 #include "collectives/failure/abort_limit.h"
 #include "collectives/failure/watchdog.h"

@@ -8,8 +8,8 @@
 #include <string>
 #include <unistd.h>
 
+#include "collectives/agreement/group_context.h"
 #include "collectives/backends/backend.h"
-#include "collectives/backends/group_context.h"
 #include "collectives/failure/failure_broadcast.h"
 #include "collectives/failure/group_calls.h"
 #include "collectives/group/task_maker.h"

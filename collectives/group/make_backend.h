@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "collectives/agreement/group_context.h"
 #include "collectives/backends/backend.h"
-#include "collectives/backends/group_context.h"
 
 namespace ddp::internal {
 

@@ -3,7 +3,7 @@
 
 #include <chrono>
 
-#include "collectives/backends/group_context.h"
+#include "collectives/agreement/group_context.h"
 #include "ddp/options.h"
 
 namespace ddp::internal {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/backends/agreed_error.h"
+#include "collectives/agreement/agreed_error.h"
 #include "collectives/group/make_backend.h"
 #include "collectives/group/subgroup.h"
 

@@ -8,7 +8,7 @@
 #include <sys/utsname.h>
 #include <utility>
 
-#include "collectives/backends/process_end.h"
+#include "collectives/agreement/process_end.h"
 #include "collectives/group/objects.h"
 
 namespace ddp::internal {

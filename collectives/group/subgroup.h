@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/backends/group_context.h"
+#include "collectives/agreement/group_context.h"
 #include "collectives/group/group_member.h"
 
 namespace ddp::internal {

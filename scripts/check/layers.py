@@ -29,7 +29,7 @@ MODULES = {
     "examples": ("collectives/include/ddp", "."),  # with its folders
 }
 # Within collectives each is above all before it; those in one string are beside each other.
-COLLECTIVES = ["", "call", "stores", "crash", "backends", "backends/cuda backends/shm",
+COLLECTIVES = ["", "call", "stores", "crash", "agreement", "backends", "backends/cuda backends/shm",
                "backends/cpu backends/local backends/mpi backends/nccl", "failure", "group", "training", "c"]
 # A room, and those below it that it may not include all the same, with their folders.
 APART = {

@@ -12,9 +12,9 @@
 #include <string>
 #include <utility>
 
-#include "collectives/backends/agreed_error.h"
+#include "collectives/agreement/agreed_error.h"
+#include "collectives/agreement/comparison.h"
 #include "collectives/backends/call_queue.h"
-#include "collectives/backends/collective_call.h"
 #include "collectives/backends/cpu/collectives.h"
 #include "collectives/backends/cpu/descriptors.h"
 #include "collectives/backends/cpu/listeners.h"

@@ -7,8 +7,8 @@
 
 namespace ddp::internal {
 
-CpuCallExchange::CpuCallExchange(CpuMesh& mesh)
-    : mesh_(mesh), peers_(static_cast<std::size_t>(mesh.size())) {}
+CpuCallExchange::CpuCallExchange(const GroupContext& context, CpuMesh& mesh)
+    : context_(context), mesh_(mesh), peers_(static_cast<std::size_t>(mesh.size())) {}
 
 CpuCallExchange::Peer& CpuCallExchange::peer(int rank) {
   auto& peer = peers_[static_cast<std::size_t>(rank)];
@@ -16,8 +16,13 @@ CpuCallExchange::Peer& CpuCallExchange::peer(int rank) {
   return *peer;
 }
 
-std::optional<int> CpuCallExchange::run(const CpuPart& part, const Call& call,
-                                        const std::vector<ExchangePayload>& payloads) {
+void CpuCallExchange::check(int rank) {
+  const Announced& ours = peer(rank).ours.announced;
+  check_fits(context_, ours.call, ours, peer(rank).theirs.announced, rank);
+}
+
+void CpuCallExchange::run(const CpuPart& part, const Call& call,
+                          const std::vector<ExchangePayload>& payloads) {
   sending_.clear();
   receiving_.clear();
   for (int step = 1; step < part.size(); ++step) {
@@ -26,29 +31,21 @@ std::optional<int> CpuCallExchange::run(const CpuPart& part, const Call& call,
     receiving_.push_back(from(part.at(part.before(step)), kLimit));
   }
   mesh_.move(sending_, receiving_);
-  for (int step = 1; step < part.size(); ++step) {
-    const int previous = part.before(step);
-    const ExchangePayload& payload = payloads[static_cast<std::size_t>(previous)];
-    const Header& theirs = header_of(part.at(previous));
-    if (theirs.call != call || theirs.sends != payload.expects || theirs.expects != payload.sends) {
-      return previous;
-    }
-  }
-  return std::nullopt;
+  for (int step = 1; step < part.size(); ++step) check(part.at(part.before(step)));
 }
 
-std::optional<int> CpuCallExchange::run_in_steps(const CpuPart& part, const Call& call) {
+void CpuCallExchange::run_in_steps(const CpuPart& part, const Call& call) {
   for (int step = 1; step < part.size(); step *= 2) {
-    const int next = part.after(step);
-    mesh_.swap(to(part.at(part.before(step)), call, {}), from(part.at(next), 0));
-    if (call_of(part.at(next)) != call) return next;
+    const int next = part.at(part.after(step));
+    mesh_.swap(to(part.at(part.before(step)), call, {}), from(next, 0));
+    const Announced ours{.call = call};
+    check_fits(context_, call, ours, peer(next).theirs.announced, next);
   }
-  return std::nullopt;
 }
 
 CpuMesh::Sending CpuCallExchange::to(int rank, const Call& call, const ExchangePayload& payload) {
   Peer& peer = this->peer(rank);
-  peer.ours = {call, payload.sends, payload.expects, payload.bytes};
+  peer.ours = {{call, payload.counts}, payload.bytes};
   return {.rank = rank,
           .parts = {std::span(reinterpret_cast<const char*>(&peer.ours), sizeof(Header)),
                     std::span(payload.data, payload.bytes)}};
@@ -69,16 +66,6 @@ CpuMesh::Receiving CpuCallExchange::from(int rank, std::size_t most) {
 
 const char* CpuCallExchange::data_of(int rank) const {
   return peers_[static_cast<std::size_t>(rank)]->received.data() + sizeof(Header);
-}
-
-Call CpuCallExchange::call_of(int rank) const {
-  return header_of(rank).call;
-}
-std::uint64_t CpuCallExchange::sends_of(int rank) const {
-  return header_of(rank).sends;
-}
-std::uint64_t CpuCallExchange::expects_of(int rank) const {
-  return header_of(rank).expects;
 }
 
 }  // namespace ddp::internal

@@ -4,9 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <vector>
 
+#include "collectives/agreement/comparison.h"
+#include "collectives/agreement/group_context.h"
 #include "collectives/backends/cpu/mesh.h"
 #include "collectives/backends/cpu/part.h"
 #include "collectives/call/call.h"
@@ -17,8 +18,7 @@ namespace ddp::internal {
 struct ExchangePayload {
   const char* data = nullptr;  ///< data that is small enough to go with the call
   std::size_t bytes = 0;       ///< of `data`; at most CpuCallExchange::kLimit
-  std::uint64_t sends = 0;     ///< elements that this rank sends the other in total, now or later
-  std::uint64_t expects = 0;   ///< elements that this rank expects from the other
+  Counts counts = {};          ///< with the other rank
 };
 
 /// One step in which every rank of a part sends every other the call that it makes, and a little
@@ -29,30 +29,24 @@ class CpuCallExchange {
   static constexpr std::size_t kLimit = 64 << 10;
   static constexpr bool takes(std::size_t bytes) { return bytes <= kLimit; }
 
-  explicit CpuCallExchange(CpuMesh& mesh);
+  CpuCallExchange(const GroupContext& context, CpuMesh& mesh);
 
   /// Sends every other rank of the part `call` and its payload (by index; this rank's is not used),
-  /// and waits for theirs. Returns the index of the first rank whose call or counts do not fit;
-  /// nullopt if all do. Throws what CpuMesh::move() throws.
-  std::optional<int> run(const CpuPart& part, const Call& call,
-                         const std::vector<ExchangePayload>& payloads);
+  /// and waits for theirs. Throws ddp::Error, the agreed error, if calls or counts do not fit; and
+  /// what CpuMesh::move() throws.
+  void run(const CpuPart& part, const Call& call, const std::vector<ExchangePayload>& payloads);
 
   /// The same without payloads, in log2(n) steps of the dissemination algorithm (Hensgen, Finkel,
   /// Manber: Two Algorithms for Barrier Synchronization, 1988). It ends when all ranks have made
   /// the call. The ranks that a rank with another call would meet find the difference.
-  std::optional<int> run_in_steps(const CpuPart& part, const Call& call);
+  void run_in_steps(const CpuPart& part, const Call& call);
 
   /// The data that another rank sent in the last run().
   const char* data_of(int rank) const;
-  Call call_of(int rank) const;
-  std::uint64_t sends_of(int rank) const;
-  std::uint64_t expects_of(int rank) const;
 
  private:
   struct Header {
-    Call call;
-    std::uint64_t sends = 0;
-    std::uint64_t expects = 0;
+    Announced announced;
     std::uint64_t bytes = 0;  // of data, which follows
   };
   struct Peer {
@@ -65,8 +59,9 @@ class CpuCallExchange {
   CpuMesh::Sending to(int rank, const Call& call, const ExchangePayload& payload);
   CpuMesh::Receiving from(int rank, std::size_t most);
   Peer& peer(int rank);
-  const Header& header_of(int rank) const { return peers_[static_cast<std::size_t>(rank)]->theirs; }
+  void check(int rank);
 
+  const GroupContext& context_;
   CpuMesh& mesh_;
   std::vector<std::unique_ptr<Peer>> peers_;  // by rank; null until it is first met
   std::vector<CpuMesh::Sending> sending_;

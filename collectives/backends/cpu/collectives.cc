@@ -3,15 +3,12 @@
 
 #include <algorithm>
 #include <cstring>
-#include <optional>
 
-#include "collectives/backends/agreed_error.h"
-#include "collectives/backends/announced.h"
+#include "collectives/agreement/comparison.h"
 #include "collectives/call/blocks.h"
 #include "collectives/call/call.h"
 #include "collectives/call/reduction.h"
 #include "collectives/call/route.h"
-#include "collectives/errors.h"
 
 namespace ddp::internal {
 namespace {
@@ -28,7 +25,7 @@ bool is_many(const CpuPart& part) {
 CpuCollectives::CpuCollectives(GroupContext& context, CpuMesh& mesh)
     : context_(context),
       whole_(CpuPart::whole(mesh.size(), mesh.rank())),
-      exchange_(mesh),
+      exchange_(context, mesh),
       pairwise_(mesh),
       reduce_(exchange_, pairwise_),
       trees_(pairwise_) {}
@@ -53,15 +50,15 @@ void CpuCollectives::move(const Task& task, const Call& call) {
   const bool swaps =
       task.operation == Operation::all_to_all || task.operation == Operation::all_to_all_v;
   const Route route(copied, context_.rank, context_.size);
-  payloads_.resize(static_cast<std::size_t>(context_.size));
+  set_counts(task);
   for (int other = 0; other < context_.size; ++other) {
     const auto out = route.to(other);
-    payload(other) = {out.data, CpuCallExchange::takes(out.bytes) ? out.bytes : 0,
-                      out.bytes / route.width(), route.from(other).bytes / route.width()};
+    payload(other).data = out.data;
+    payload(other).bytes = CpuCallExchange::takes(out.bytes) ? out.bytes : 0;
   }
   const bool is_long =
       !is_unequal(task.operation) && !CpuCallExchange::takes(task.count * size_of(task.type));
-  is_long ? agree(whole_, call) : exchange_call(whole_, call);
+  is_long ? agree(whole_, call) : exchange_.run(whole_, call, payloads_);
   if (swaps && task.in == task.out) {
     // In place: received data must not overwrite data that is yet to be sent.
     const Blocks all(task.send_counts, task.count, context_.size);
@@ -111,17 +108,17 @@ void CpuCollectives::reduce(const Task& task, const Call& call) {
     }
   }
   const Share& mine = shares[static_cast<std::size_t>(context_.rank)];
-  payloads_.resize(shares.size());
+  set_counts(task);
   for (int rank = 0; rank < context_.size; ++rank) {
     const Share& share = shares[static_cast<std::size_t>(rank)];
     const std::size_t bytes = share.count * width;
-    payload(rank) = {in + share.begin * width, CpuCallExchange::takes(bytes) ? bytes : 0,
-                     share.count, mine.count};
+    payload(rank).data = in + share.begin * width;
+    payload(rank).bytes = CpuCallExchange::takes(bytes) ? bytes : 0;
   }
   const auto size = static_cast<std::size_t>(context_.size);
   const std::size_t longest = collects ? (task.count + size - 1) / size : task.count;
   const bool is_long = !is_unequal(task.operation) && !CpuCallExchange::takes(longest * width);
-  is_long ? agree(whole_, call) : exchange_call(whole_, call);
+  is_long ? agree(whole_, call) : exchange_.run(whole_, call, payloads_);
   const Reduction reduction = internal::reduction(task.type, task.reduce);
   char* out = static_cast<char*>(task.out);
   if (collects && out != nullptr) out += mine.begin * width;
@@ -157,13 +154,9 @@ void CpuCollectives::collect_shares(const Task& task, const std::vector<Share>& 
 }
 
 void CpuCollectives::agree(const CpuPart& part, const Call& call) {
-  if (is_many(part)) {
-    const std::optional<int> index = exchange_.run_in_steps(part, call);
-    if (index) check(call, {}, part.at(*index));
-    return;
-  }
+  if (is_many(part)) return exchange_.run_in_steps(part, call);
   payloads_.assign(static_cast<std::size_t>(part.size()), {});
-  exchange_call(part, call);
+  exchange_.run(part, call, payloads_);
 }
 
 /// True if trees are used; the same on all ranks.
@@ -214,7 +207,7 @@ void CpuCollectives::broadcast_little(const CpuPart& part, const Call& call, cha
   const bool is_root = part.index() == root;
   payloads_.assign(static_cast<std::size_t>(part.size()),
                    {.data = data, .bytes = is_root ? bytes : 0});
-  exchange_call(part, call);
+  exchange_.run(part, call, payloads_);
   if (!is_root && bytes > 0) std::memcpy(data, exchange_.data_of(part.at(root)), bytes);
 }
 
@@ -239,7 +232,7 @@ void CpuCollectives::reduce_scatter_little(const CpuPart& part, const Call& call
   for (const Share& share : shares) {
     payloads_.push_back({.data = in + share.begin * width, .bytes = share.count * width});
   }
-  exchange_call(part, call);
+  exchange_.run(part, call, payloads_);
   reduce_.run(part, internal::reduction(sums.type, sums.reduce), width, in, shares,
               static_cast<char*>(sums.out));
 }
@@ -253,37 +246,24 @@ void CpuCollectives::all_gather_little(const CpuPart& part, const Call& call, ch
   const auto block = [&](int index) { return out + static_cast<std::size_t>(index) * bytes; };
   payloads_.assign(static_cast<std::size_t>(part.size()),
                    {.data = block(part.index()), .bytes = bytes});
-  exchange_call(part, call);
+  exchange_.run(part, call, payloads_);
   for (int index = 0; index < part.size() && bytes > 0; ++index) {
     if (index == part.index()) continue;
     std::memcpy(block(index), exchange_.data_of(part.at(index)), bytes);
   }
 }
 
-void CpuCollectives::agree_on_counts(const Call& call,
-                                     const std::function<std::size_t(int other)>& sends,
-                                     const std::function<std::size_t(int other)>& expects) {
+/// Begins the payloads of a call of all ranks.
+void CpuCollectives::set_counts(const Task& task) {
   payloads_.clear();
-  for (int other = 0; other < context_.size; ++other) {
-    payloads_.push_back({.sends = sends(other), .expects = expects(other)});
+  for (const Counts& counts : counts_of(task, context_.rank, context_.size)) {
+    payloads_.push_back({.counts = counts});
   }
-  exchange_call(whole_, call);
 }
 
-void CpuCollectives::exchange_call(const CpuPart& part, const Call& call) {
-  const std::optional<int> index = exchange_.run(part, call, payloads_);
-  if (!index) return;
-  check(call, payload(*index), part.at(*index));
-}
-
-/// Throws the difference between the calls of this rank and another.
-void CpuCollectives::check(const Call& call, const ExchangePayload& ours, int other) {
-  const Announced theirs = {exchange_.call_of(other), exchange_.sends_of(other),
-                            exchange_.expects_of(other)};
-  const auto text =
-      difference({call, ours.sends, ours.expects}, theirs, name_ranks({context_.named(other)}));
-  throw agree_on(context_, "in " + describe(call), ErrorKind::mismatch, text.value(),
-                 {.number = call.number});
+void CpuCollectives::agree_on_counts(const Task& task, const Call& call) {
+  set_counts(task);
+  exchange_.run(whole_, call, payloads_);
 }
 
 }  // namespace ddp::internal

@@ -2,8 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
-#include <functional>
 #include <type_traits>
 #include <vector>
 
@@ -65,17 +63,14 @@ class CpuCollectives {
 
   /// Compares a call that continues in parts, as run() does, in `part` alone. Throws as run().
   void agree(const CpuPart& part, const Call& call);
-  /// The same among all ranks, for a call whose counts may differ: also compares the number of
-  /// elements that each rank sends each other, `sends` and `expects` by rank.
-  void agree_on_counts(const Call& call, const std::function<std::size_t(int other)>& sends,
-                       const std::function<std::size_t(int other)>& expects);
+  /// The same among all ranks, for a task whose counts may differ: also compares those.
+  void agree_on_counts(const Task& task, const Call& call);
   /// These move data after an agree().
   CpuPairwiseExchange& pairwise() { return pairwise_; }
   CpuReduce& reduction() { return reduce_; }
 
  private:
-  void exchange_call(const CpuPart& part, const Call& call);
-  void check(const Call& call, const ExchangePayload& ours, int other);
+  void set_counts(const Task& task);
   bool run_in_trees(const Task& task, const Call& call);
 
   void broadcast(const Task& task, const Call& call);

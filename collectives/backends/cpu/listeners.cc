@@ -13,9 +13,9 @@
 #include <system_error>
 #include <type_traits>
 
+#include "collectives/agreement/joined.h"
+#include "collectives/agreement/rank_status.h"
 #include "collectives/backends/cpu/begin_to_connect.h"
-#include "collectives/backends/joined.h"
-#include "collectives/backends/rank_status.h"
 #include "collectives/backends/shm/offer.h"
 #include "collectives/errors.h"
 #include "collectives/kept_from_children.h"

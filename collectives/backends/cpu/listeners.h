@@ -13,8 +13,8 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 
-#include "collectives/backends/agreed_error.h"
-#include "collectives/backends/group_context.h"
+#include "collectives/agreement/agreed_error.h"
+#include "collectives/agreement/group_context.h"
 #include "collectives/backends/shm/hangup_watch.h"
 
 namespace ddp::internal {

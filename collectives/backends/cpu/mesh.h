@@ -17,9 +17,9 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "collectives/agreement/group_context.h"
 #include "collectives/backends/cpu/frame.h"
 #include "collectives/backends/cpu/listeners.h"
-#include "collectives/backends/group_context.h"
 
 namespace ddp::internal {
 

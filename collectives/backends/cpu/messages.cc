@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/fd.h"
-#include "collectives/backends/agreed_error.h"
+#include "collectives/agreement/agreed_error.h"
 #include "collectives/errors.h"
 #include "collectives/signal_masked_thread.h"
 

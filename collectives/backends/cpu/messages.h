@@ -15,12 +15,12 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "base/fd.h"
+#include "collectives/agreement/group_context.h"
 #include "collectives/backends/cpu/connections.h"
 #include "collectives/backends/cpu/listeners.h"
 #include "collectives/backends/cpu/peer.h"
 #include "collectives/backends/cpu/reception.h"
 #include "collectives/backends/cpu/rings.h"
-#include "collectives/backends/group_context.h"
 #include "collectives/backends/shm/other_memory.h"
 #include "collectives/backends/shm/ring.h"
 #include "ddp/error.h"

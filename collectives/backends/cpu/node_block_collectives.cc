@@ -79,14 +79,8 @@ void NodeBlockCollectives::go_apart(const Task& task, const Call& call) {
 }
 
 /// Compares the call between nodes, after a step within the node that compares it there.
-void NodeBlockCollectives::agree(const Task& task, const Blocks& blocks, const Call& call) {
-  if (is_unequal(task.operation)) {
-    const auto own = [&](int) { return blocks.count(context_.rank); };
-    const auto others = [&](int other) { return blocks.count(other); };
-    reduces(task.operation) ? whole_.agree_on_counts(call, others, own)
-                            : whole_.agree_on_counts(call, [&](int) { return task.count; }, others);
-    return;
-  }
+void NodeBlockCollectives::agree(const Task& task, const Call& call) {
+  if (is_unequal(task.operation)) return whole_.agree_on_counts(task, call);
   own_.agree(call);
   own_.run({}, call);  // before that, counterparts may be in another call
 }
@@ -133,14 +127,14 @@ void NodeBlockCollectives::all_gather_in_shares(const Task& task, const Blocks& 
   const NodeBlocks ours = blocks_of(blocks, own_.node());
   if (is_unequal(task.operation)) {
     own_.run({}, call);
-    agree(task, blocks, call);
+    agree(task, call);
   }
   char* const own = ours.room_for(out, width, ours_);
   Task inside = task;
   inside.out = own;
   if (is_unequal(task.operation)) inside.recv_counts = ours.counts();
   own_.run(inside, call);
-  if (!is_unequal(task.operation)) agree(task, blocks, call);
+  if (!is_unequal(task.operation)) agree(task, call);
   for (int step = 1; step < own_.nodes().count(); ++step) {
     fetch_blocks(task, ours, own, step, blocks_of(blocks, own_.node_before(step)), call);
   }
@@ -216,10 +210,10 @@ void NodeBlockCollectives::reduce_scatter_in_shares(const Task& task, const Bloc
   const NodeBlocks ours = blocks_of(blocks, own_.node());
   if (is_unequal(task.operation)) {
     own_.run({}, call);
-    agree(task, blocks, call);
+    agree(task, call);
   }
   combine_in_node(task, ours, by, sums_, call);
-  if (!is_unequal(task.operation)) agree(task, blocks, call);
+  if (!is_unequal(task.operation)) agree(task, call);
   theirs_.resize(sums_.size());
   for (int step = 1; step < own_.nodes().count(); ++step) {
     combine_in_node(task, blocks_of(blocks, own_.node_after(step)), by, part_, call);

@@ -4,10 +4,10 @@
 #include <cstddef>
 #include <vector>
 
+#include "collectives/agreement/group_context.h"
 #include "collectives/backends/cpu/collectives.h"
 #include "collectives/backends/cpu/node_blocks.h"
 #include "collectives/backends/cpu/node_group.h"
-#include "collectives/backends/group_context.h"
 #include "collectives/call/blocks.h"
 #include "collectives/call/partial_sums.h"
 #include "collectives/call/task.h"
@@ -43,7 +43,7 @@ class NodeBlockCollectives {
  private:
   bool goes_by_leaders(const Task& task, std::size_t bytes) const;
   void go_apart(const Task& task, const Call& call);
-  void agree(const Task& task, const Blocks& blocks, const Call& call);
+  void agree(const Task& task, const Call& call);
 
   void collect_by_leaders(const void* in, std::size_t bytes, bool gets, const Call& call);
   const char* collected_of(int rank, std::size_t bytes) const;

@@ -6,11 +6,11 @@
 #include <optional>
 #include <vector>
 
+#include "collectives/agreement/group_context.h"
 #include "collectives/backends/cpu/collectives.h"
 #include "collectives/backends/cpu/node_block_collectives.h"
 #include "collectives/backends/cpu/node_group.h"
 #include "collectives/backends/cpu/shared_memory.h"
-#include "collectives/backends/group_context.h"
 #include "collectives/backends/shm/ring.h"
 #include "collectives/call/partial_sums.h"
 #include "collectives/call/task.h"

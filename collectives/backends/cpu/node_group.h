@@ -6,11 +6,11 @@
 #include <optional>
 #include <vector>
 
+#include "collectives/agreement/group_context.h"
 #include "collectives/backends/cpu/collectives.h"
 #include "collectives/backends/cpu/nodes.h"
 #include "collectives/backends/cpu/part.h"
 #include "collectives/backends/cpu/shared_memory.h"
-#include "collectives/backends/group_context.h"
 #include "collectives/call/task.h"
 
 namespace ddp::internal {

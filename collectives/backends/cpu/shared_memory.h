@@ -3,11 +3,11 @@
 
 #include <memory>
 
+#include "collectives/agreement/group_context.h"
 #include "collectives/backends/cpu/collectives.h"
 #include "collectives/backends/cpu/listeners.h"
 #include "collectives/backends/cpu/mesh.h"
 #include "collectives/backends/cpu/nodes.h"
-#include "collectives/backends/group_context.h"
 #include "collectives/backends/shm/collectives.h"
 
 namespace ddp::internal {

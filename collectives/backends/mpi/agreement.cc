@@ -6,7 +6,8 @@
 #include <cstring>
 #include <string>
 
-#include "collectives/backends/agreed_error.h"
+#include "collectives/agreement/agreed_error.h"
+#include "collectives/agreement/comparison.h"
 #include "collectives/errors.h"
 
 namespace ddp::internal {
@@ -72,10 +73,10 @@ void MpiAgreement::run(const Call& call, bool ok) {
   const bool differ = known.least.call != known.greatest.call;
   if (!differ && known.all_ok != 0) return;
   const RankCall& other = known.least.call == call ? known.greatest : known.least;
+  check_fits(context_, call, {call}, {other.call}, other.rank);
+  // A rank that is not `ok` has proposed its error, which agree_on() returns.
   throw agree_on(context_, "in " + describe(call), ErrorKind::mismatch,
-                 "is at " + describe(call) + ", but " + name_ranks({context_.named(other.rank)}) +
-                     " is at " + describe(other.call),
-                 {.number = call.number});
+                 "learned that counts of " + describe(call) + " differ", {.number = call.number});
 }
 
 }  // namespace ddp::internal

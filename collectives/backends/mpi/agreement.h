@@ -3,7 +3,7 @@
 
 #include <atomic>
 
-#include "collectives/backends/group_context.h"
+#include "collectives/agreement/group_context.h"
 #include "collectives/backends/mpi/library.h"
 #include "collectives/call/call.h"
 

@@ -12,18 +12,18 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/backends/agreed_error.h"
+#include "collectives/agreement/agreed_error.h"
+#include "collectives/agreement/comparison.h"
+#include "collectives/agreement/joined.h"
+#include "collectives/agreement/rank_status.h"
 #include "collectives/backends/call_queue.h"
-#include "collectives/backends/collective_call.h"
 #include "collectives/backends/cuda/host_calls.h"
-#include "collectives/backends/joined.h"
 #include "collectives/backends/mpi/agreement.h"
 #include "collectives/backends/mpi/combine.h"
 #include "collectives/backends/mpi/device.h"
 #include "collectives/backends/mpi/library.h"
 #include "collectives/backends/mpi/messages.h"
 #include "collectives/backends/mpi/process.h"
-#include "collectives/backends/rank_status.h"
 #include "collectives/call/call.h"
 #include "collectives/call/route.h"
 #include "collectives/errors.h"
@@ -157,38 +157,25 @@ void MpiBackend::perform(const Task& task) {
   }
 }
 
-/// Each rank sends every other the number of elements that it has for it. Then all ranks agree
-/// whether each got the numbers that it expects.
+/// Each rank sends every other their counts. Then all ranks agree whether those fit.
 void MpiBackend::compare_counts(const Task& task, const Call& call) {
-  const bool combines = reduces(task.operation);
-  const Route route(task, context_.rank, context_.size);
-  std::vector<std::int64_t> sends;
-  std::vector<std::int64_t> expected;
-  for (int rank = 0; rank < context_.size; ++rank) {
-    const auto place = static_cast<std::size_t>(rank);
-    sends.push_back(static_cast<std::int64_t>(combines ? task.send_counts[place]
-                                                       : route.to(rank).bytes / route.width()));
-    expected.push_back(
-        static_cast<std::int64_t>(combines ? task.count : route.from(rank).bytes / route.width()));
-  }
-  std::vector<std::int64_t> announced(sends.size());
+  const std::vector<Counts> ours = counts_of(task, context_.rank, context_.size);
+  std::vector<Counts> theirs(ours.size());
   group_->run({.operation = Operation::all_to_all,
                .type = DataType::int64,
-               .count = 1,
-               .in = sends.data(),
-               .out = announced.data()});
-  std::optional<Error> difference;
-  for (int rank = 0; rank < context_.size && !difference; ++rank) {
-    const auto place = static_cast<std::size_t>(rank);
-    if (announced[place] == expected[place]) continue;
-    difference =
-        agree_on(context_, "in " + describe(call), ErrorKind::mismatch,
-                 "is at " + describe(call) + " and expects " + std::to_string(expected[place]) +
-                     " elements of " + name_ranks({context_.named(rank)}) + ", which sends " +
-                     std::to_string(announced[place]),
-                 {.number = call.number});
+               .count = sizeof(Counts) / sizeof(std::int64_t),
+               .in = ours.data(),
+               .out = theirs.data()});
+  bool fit = true;
+  try {
+    for (int rank = 0; rank < context_.size; ++rank) {
+      const auto place = static_cast<std::size_t>(rank);
+      check_fits(context_, call, {call, ours[place]}, {call, theirs[place]}, rank);
+    }
+  } catch (const Error&) {
+    fit = false;
   }
-  agreement_->run(call, !difference);
+  agreement_->run(call, fit);
 }
 
 bool is_long(const Task& task, std::size_t piece_bytes) {

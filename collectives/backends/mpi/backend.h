@@ -3,8 +3,8 @@
 
 #include <memory>
 
+#include "collectives/agreement/group_context.h"
 #include "collectives/backends/backend.h"
-#include "collectives/backends/group_context.h"
 
 namespace ddp::internal {
 

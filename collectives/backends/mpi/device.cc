@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/backends/agreed_error.h"
+#include "collectives/agreement/agreed_error.h"
 #include "collectives/backends/cuda/device.h"
 #include "collectives/backends/cuda/driver.h"
 #include "collectives/backends/mpi/extent.h"

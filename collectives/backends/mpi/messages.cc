@@ -5,7 +5,7 @@
 #include <exception>
 #include <utility>
 
-#include "collectives/backends/agreed_error.h"
+#include "collectives/agreement/agreed_error.h"
 #include "collectives/call/call.h"
 #include "collectives/errors.h"
 #include "collectives/signal_masked_thread.h"

@@ -12,8 +12,8 @@
 #include <string>
 #include <thread>
 
+#include "collectives/agreement/group_context.h"
 #include "collectives/backends/backend.h"
-#include "collectives/backends/group_context.h"
 #include "collectives/backends/mpi/device.h"
 #include "collectives/backends/mpi/library.h"
 

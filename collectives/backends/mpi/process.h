@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "collectives/backends/group_context.h"
+#include "collectives/agreement/group_context.h"
 #include "collectives/backends/mpi/library.h"
 
 namespace ddp::internal {

@@ -8,8 +8,8 @@
 #include <string>
 #include <utility>
 
-#include "collectives/backends/agreed_error.h"
-#include "collectives/backends/collective_call.h"
+#include "collectives/agreement/agreed_error.h"
+#include "collectives/agreement/comparison.h"
 #include "collectives/backends/cuda/device.h"
 #include "collectives/backends/cuda/driver.h"
 #include "collectives/backends/nccl/calls.h"

@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
+#include "collectives/agreement/group_context.h"
 #include "collectives/backends/backend.h"
-#include "collectives/backends/group_context.h"
 
 namespace ddp::internal {
 

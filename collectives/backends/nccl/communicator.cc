@@ -5,7 +5,7 @@
 #include <cstring>
 #include <utility>
 
-#include "collectives/backends/agreed_error.h"
+#include "collectives/agreement/agreed_error.h"
 #include "collectives/backends/cuda/driver.h"
 #include "collectives/backends/nccl/config.h"
 #include "collectives/backends/nccl/group.h"

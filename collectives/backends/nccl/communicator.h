@@ -17,8 +17,8 @@
 #include <thread>
 #include <vector>
 
+#include "collectives/agreement/group_context.h"
 #include "collectives/backends/cuda/device.h"
-#include "collectives/backends/group_context.h"
 #include "ddp/error.h"
 
 namespace ddp::internal {

@@ -3,13 +3,10 @@
 
 #include <algorithm>
 #include <cstring>
-#include <string>
 #include <utility>
 
-#include "collectives/backends/agreed_error.h"
 #include "collectives/backends/shm/copy.h"
 #include "collectives/call/blocks.h"
-#include "collectives/errors.h"
 
 namespace ddp::internal {
 namespace {
@@ -61,7 +58,6 @@ ShmCollectives::ShmCollectives(const GroupContext& context, ShmArena arena, bool
       heap_(std::make_shared<ShmHeap>(arena_, context.rank)),
       zero_copy_(*heap_, rounds_, context.rank, context.size),
       numa_reduce_({numa_nodes(arena_), context.rank}, rounds_, context.size),
-      counts_(static_cast<std::size_t>(context.size)),
       parts_(static_cast<std::size_t>(context.size)) {
   static_assert(kMostRanks * (sizeof(Counts) + kShmLine) <= kShmPiece);
 }
@@ -165,11 +161,12 @@ bool ShmCollectives::are_same_on_all(const ShmZeroCopy::Places& places, const Ca
 /// If the call alone does not say a task's counts: the bytes of the counts for all ranks. They
 /// precede the data in each round, and the first round compares them.
 std::size_t ShmCollectives::bytes_of_counts(const Task& task) const {
-  const std::size_t bytes = counts_.size() * sizeof(Counts);
+  const std::size_t bytes = static_cast<std::size_t>(context_.size) * sizeof(Counts);
   return is_unequal(task.operation) ? (bytes + kShmLine - 1) / kShmLine * kShmLine : 0;
 }
 
-void ShmCollectives::show_counts() {
+void ShmCollectives::show_counts(const Task& task) {
+  counts_ = counts_of(task, context_.rank, context_.size);
   std::memcpy(rounds_.out(kShmPiece), counts_.data(), counts_.size() * sizeof(Counts));
 }
 
@@ -181,17 +178,8 @@ void ShmCollectives::compare_counts(const Call& call) {
     std::memcpy(&theirs, all + static_cast<std::size_t>(context_.rank) * sizeof(Counts),
                 sizeof(Counts));
     const Counts& ours = counts_[static_cast<std::size_t>(other)];
-    check(call, {call, ours.sends, ours.expects}, {call, theirs.sends, theirs.expects}, other);
+    check_fits(context_, call, {call, ours}, {call, theirs}, other);
   }
-}
-
-/// Throws in `call`, which may be later than the calls that are compared.
-void ShmCollectives::check(const Call& call, const Announced& ours, const Announced& theirs,
-                           int other) {
-  const auto text = difference(ours, theirs, name_ranks({context_.named(other)}));
-  if (!text) return;
-  throw agree_on(context_, "in " + describe(call), ErrorKind::mismatch, *text,
-                 {.number = ours.call.number});
 }
 
 /// Whether ranks that only send continue at once: the others find everything in the slot. With
@@ -243,16 +231,11 @@ std::uint64_t ShmCollectives::longest_of_all(std::uint64_t mine) const {
   return mine;
 }
 
-/// Lists the data that this rank sends each other rank and expects from it. Returns the bytes of
-/// the longest stream.
-std::uint64_t ShmCollectives::count_streams(const Route& route) {
+/// Returns the bytes of the longest stream to another rank.
+std::uint64_t ShmCollectives::longest_of(const Route& route) const {
   std::uint64_t longest = 0;
   for (int other = 0; other < context_.size; ++other) {
-    if (other == context_.rank) continue;
-    const std::size_t bytes = route.to(other).bytes;
-    longest = std::max<std::uint64_t>(longest, bytes);
-    counts_[static_cast<std::size_t>(other)] = {bytes / route.width(),
-                                                route.from(other).bytes / route.width()};
+    if (other != context_.rank) longest = std::max<std::uint64_t>(longest, route.to(other).bytes);
   }
   return longest;
 }
@@ -285,10 +268,10 @@ void ShmCollectives::stream(const Task& task, const Call& call, bool apart) {
     read(route, 0, pieces);
     return copy_own(route, context_.rank);
   }
-  const std::uint64_t longest = count_streams(route);
+  const std::uint64_t longest = longest_of(route);
   std::size_t at = 0;
   do {
-    if (at == 0 && pieces.begin > 0) show_counts();
+    if (at == 0 && pieces.begin > 0) show_counts(task);
     write(route, at, pieces);
     rounds_.exchange(call, longest);
     if (at == 0 && pieces.begin > 0) compare_counts(call);
@@ -433,14 +416,13 @@ void ShmCollectives::reduce_scatter(const Task& task, const Call& call) {
   std::size_t longest = 0;
   for (int rank = 0; rank < context_.size; ++rank) {
     longest = std::max(longest, blocks.count(rank) * width);
-    counts_[static_cast<std::size_t>(rank)] = {blocks.count(rank), blocks.count(context_.rank)};
   }
   std::size_t at = 0;
   do {
     const auto length_of = [&](int rank) {
       return length_at(at, blocks.count(rank) * width, pieces.length);
     };
-    if (at == 0 && pieces.begin > 0) show_counts();
+    if (at == 0 && pieces.begin > 0) show_counts(task);
     for (int rank = 0; rank < context_.size; ++rank) {
       if (rank == context_.rank) continue;
       copy(rounds_.out(all) + pieces.place_for(rank), in + blocks.begin(rank) * width + at,

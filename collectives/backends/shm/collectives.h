@@ -8,8 +8,8 @@
 #include <optional>
 #include <vector>
 
-#include "collectives/backends/announced.h"
-#include "collectives/backends/group_context.h"
+#include "collectives/agreement/comparison.h"
+#include "collectives/agreement/group_context.h"
 #include "collectives/backends/shm/arena.h"
 #include "collectives/backends/shm/hangup_watch.h"
 #include "collectives/backends/shm/heap.h"
@@ -72,12 +72,6 @@ class ShmCollectives {
   void stop(int rank) noexcept { rounds_.stop(rank); }
 
  private:
-  /// The number of elements for another rank, and from it.
-  struct Counts {
-    std::uint64_t sends = 0;
-    std::uint64_t expects = 0;
-  };
-
   /// How streams lie in the data that ranks show in a round.
   struct Pieces {
     std::size_t begin;   ///< after the counts, if there are any
@@ -94,9 +88,8 @@ class ShmCollectives {
   bool is_true_on_all(bool mine, const Call& call);
   bool are_same_on_all(const ShmZeroCopy::Places& places, const Call& call);
   std::size_t bytes_of_counts(const Task& task) const;
-  void show_counts();
+  void show_counts(const Task& task);
   void compare_counts(const Call& call);
-  void check(const Call& call, const Announced& ours, const Announced& theirs, int other);
   [[noreturn]] void fail(const Call& call, const ShmMismatch& found);
   std::vector<int> ended_ranks() const;
   void tell_calls_of_others(std::uint64_t round, const std::vector<int>& ended) const;
@@ -106,7 +99,7 @@ class ShmCollectives {
   void broadcast_little(const Task& task, const Call& call);
   std::uint64_t longest_of_all(std::uint64_t mine) const;
 
-  std::uint64_t count_streams(const Route& route);
+  std::uint64_t longest_of(const Route& route) const;
   void move(const Task& task, const Call& call);
   void stream(const Task& task, const Call& call, bool apart);
   Pieces pieces_of(const Task& task, bool apart) const;
@@ -130,7 +123,7 @@ class ShmCollectives {
   const std::shared_ptr<ShmHeap> heap_;
   ShmZeroCopy zero_copy_;
   ShmNumaReduce numa_reduce_;
-  std::vector<Counts> counts_;      // the current call's, by rank
+  std::vector<Counts> counts_;      // the last call's whose counts may differ
   std::vector<const void*> parts_;  // the data to combine, by rank
   std::vector<char> scratch_;
   alignas(64) std::array<char, 8192> results_{};  // results to be written past the caches

@@ -6,8 +6,8 @@
 #include <string>
 #include <utility>
 
-#include "collectives/backends/agreed_error.h"
-#include "collectives/backends/rank_status.h"
+#include "collectives/agreement/agreed_error.h"
+#include "collectives/agreement/rank_status.h"
 #include "collectives/backends/shm/collectives.h"
 #include "collectives/errors.h"
 

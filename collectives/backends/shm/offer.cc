@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/fnv.h"
-#include "collectives/backends/process_end.h"
+#include "collectives/agreement/process_end.h"
 
 namespace ddp::internal {
 namespace {

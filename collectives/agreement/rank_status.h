@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "collectives/backends/group_context.h"
+#include "collectives/agreement/group_context.h"
 #include "collectives/call/call.h"
 
 namespace ddp::internal {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/backends/process_end.h"
+#include "collectives/agreement/process_end.h"
 
 #include <cstdlib>
 #include <filesystem>

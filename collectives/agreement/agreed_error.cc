@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/backends/agreed_error.h"
+#include "collectives/agreement/agreed_error.h"
 
 #include <algorithm>
 #include <chrono>
@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/backends/rank_status.h"
+#include "collectives/agreement/rank_status.h"
 #include "collectives/crash/end_limit.h"
 #include "collectives/errors.h"
 
@@ -184,7 +184,7 @@ Error to_error(const GroupContext& context, const std::string& where, const Agre
   return ErrorAccess::make(agreed.kind, "ddp: " + own + agreed.sentence, agreed.facts);
 }
 
-Error agree_on(GroupContext& context, const std::string& where, ErrorKind kind,
+Error agree_on(const GroupContext& context, const std::string& where, ErrorKind kind,
                const std::string& sentence, ErrorFacts facts) {
   facts.rank = context.named(context.rank);
   const AgreedError mine = {kind, "rank " + std::to_string(facts.rank) + " " + sentence, facts};
@@ -217,7 +217,7 @@ bool has_left(const GroupContext& context, int peer) {
 
 }  // namespace
 
-Error agree_on_loss(GroupContext& context, const std::string& where, int peer,
+Error agree_on_loss(const GroupContext& context, const std::string& where, int peer,
                     const std::string& reason) {
   if (has_left(context, peer)) return agree_on_leave(context, where, peer);
   return agree_on(context, where, ErrorKind::peer_lost,
@@ -225,7 +225,7 @@ Error agree_on_loss(GroupContext& context, const std::string& where, int peer,
                   {.lost = {context.named(peer)}});
 }
 
-Error agree_on_leave(GroupContext& context, const std::string& where, int peer,
+Error agree_on_leave(const GroupContext& context, const std::string& where, int peer,
                      const std::string& more) {
   return agree_on(
       context, where, ErrorKind::left,
@@ -233,13 +233,13 @@ Error agree_on_leave(GroupContext& context, const std::string& where, int peer,
       {.lost = {context.named(peer)}});
 }
 
-Error agree_on_timeout(GroupContext& context, const std::string& where, int peer) {
+Error agree_on_timeout(const GroupContext& context, const std::string& where, int peer) {
   return agree_on(context, where, ErrorKind::timed_out,
                   "timed out after " + name_time(context.timeout) + " waiting for " +
                       name_ranks({context.named(peer)}) + " " + where);
 }
 
-Error agree_on_exception(GroupContext& context, const std::string& where) {
+Error agree_on_exception(const GroupContext& context, const std::string& where) {
   try {
     throw;
   } catch (const Error& error) {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "collectives/backends/agreed_error.h"
-#include "collectives/backends/group_context.h"
+#include "collectives/agreement/agreed_error.h"
+#include "collectives/agreement/group_context.h"
 
 namespace ddp::internal {
 

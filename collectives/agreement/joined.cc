@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/backends/joined.h"
+#include "collectives/agreement/joined.h"
 
 #include <algorithm>
 #include <string_view>
 
-#include "collectives/backends/process_end.h"
-#include "collectives/backends/rank_status.h"
+#include "collectives/agreement/process_end.h"
+#include "collectives/agreement/rank_status.h"
 
 namespace ddp::internal {
 namespace {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "collectives/backends/group_context.h"
+#include "collectives/agreement/group_context.h"
 #include "collectives/errors.h"
 #include "ddp/error.h"
 
@@ -48,20 +48,20 @@ Error to_error(const GroupContext& context, const std::string& where, const Agre
 /// Proposes "rank N SENTENCE" and returns the agreed error for this rank to throw. If the store is
 /// lost, returns this rank's own error. If the store does not answer for limit_of_abort(), ends the
 /// process with that error. `where` is "in #12 barrier" or "while connecting".
-Error agree_on(GroupContext& context, const std::string& where, ErrorKind kind,
+Error agree_on(const GroupContext& context, const std::string& where, ErrorKind kind,
                const std::string& sentence, ErrorFacts facts = {});
 
 /// agree_on() for a connection that ended: the peer has left or is lost; below, for a peer that has
 /// left, with `more` about it; and for one that timed out.
-Error agree_on_loss(GroupContext& context, const std::string& where, int peer,
+Error agree_on_loss(const GroupContext& context, const std::string& where, int peer,
                     const std::string& reason);
-Error agree_on_leave(GroupContext& context, const std::string& where, int peer,
+Error agree_on_leave(const GroupContext& context, const std::string& where, int peer,
                      const std::string& more = "");
-Error agree_on_timeout(GroupContext& context, const std::string& where, int peer);
+Error agree_on_timeout(const GroupContext& context, const std::string& where, int peer);
 
 /// The agreed error for any exception that ended the call `where`: an Error is agreed already. To
 /// be called in a catch block.
-Error agree_on_exception(GroupContext& context, const std::string& where);
+Error agree_on_exception(const GroupContext& context, const std::string& where);
 
 /// An error of this rank alone: "ddp: rank N" and `text`, which begins with " " or ": ".
 Error own_error(const GroupContext& context, ErrorKind kind, const std::string& text);
