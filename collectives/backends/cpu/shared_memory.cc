@@ -17,7 +17,6 @@
 #include "collectives/backends/cpu/connections.h"
 #include "collectives/backends/cpu/frame.h"
 #include "collectives/backends/shm/arena.h"
-#include "collectives/backends/shm/numa.h"
 #include "collectives/backends/shm/offer.h"
 
 namespace ddp::internal {
@@ -51,11 +50,10 @@ std::optional<ShmArena> map_memory(const CpuMesh& mesh, ddprun::Fd memory, const
   return ShmArena::map(std::move(memory), size, nodes.place_of(mesh.rank()));
 }
 
-/// Writes the CPUs that this rank may use and their node; none if the kernel knows too many.
+/// Writes the CPUs that this rank may use; none if the kernel knows too many.
 void write_cpus(ShmMember& member) {
   cpu_set_t allowed;
   if (::sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return;
-  member.numa_node = numa_node_of(allowed).value_or(-1) + 1;
   for (std::size_t cpu = 0; cpu < kShmCpuWords * 64 && cpu < CPU_SETSIZE; ++cpu) {
     if (CPU_ISSET(cpu, &allowed)) member.cpus[cpu / 64] |= std::uint64_t{1} << cpu % 64;
   }

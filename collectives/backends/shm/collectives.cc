@@ -39,15 +39,6 @@ void copy(char* to, const char* from, std::size_t bytes) {
   if (bytes > 0) std::memcpy(to, from, bytes);
 }
 
-/// The NUMA nodes by rank; -1: none.
-std::vector<int> numa_nodes(const ShmArena& arena) {
-  std::vector<int> nodes;
-  for (int rank = 0; rank < arena.ranks(); ++rank) {
-    nodes.push_back(arena.members()[rank].numa_node - 1);
-  }
-  return nodes;
-}
-
 }  // namespace
 
 ShmCollectives::ShmCollectives(const GroupContext& context, ShmArena arena, bool is_whole)
@@ -57,7 +48,6 @@ ShmCollectives::ShmCollectives(const GroupContext& context, ShmArena arena, bool
       rounds_(arena_.members(), context.rank, context.size, arena_.has_cpu_for_each()),
       heap_(std::make_shared<ShmHeap>(arena_, context.rank)),
       zero_copy_(*heap_, rounds_, context.rank, context.size),
-      numa_reduce_({numa_nodes(arena_), context.rank}, rounds_, context.size),
       parts_(static_cast<std::size_t>(context.size)) {
   static_assert(kMostRanks * (sizeof(Counts) + kShmLine) <= kShmPiece);
 }
@@ -79,7 +69,11 @@ void ShmCollectives::run(const Task& task, const Call& call) {
 void ShmCollectives::perform(const Task& task, const Call& call) {
   if (heap_->is_used() && zero_copy_.suits(task)) {
     const auto places = zero_copy_.find(task);
-    if (are_same_on_all(places, call)) return run_in_place(task, call, places);
+    const auto exchange = [&] { rounds_.exchange(call, 0); };
+    if (are_same_on_all(places, call)) {
+      zero_copy_.run(task, places, exchange);
+      return task.operation == Operation::reduce ? void() : exchange();
+    }
   }
   switch (task.operation) {
     case Operation::reduce_scatter:
@@ -116,17 +110,6 @@ bool ShmCollectives::is_reduced_whole(const Task& task) const {
   if (context_.size == 2 || bytes <= kWhole) return true;
   const bool is_by_root = task.operation == Operation::reduce && bytes <= kWholeOfRoot;
   return is_by_root && !arena_.has_cpu_for_each();
-}
-
-void ShmCollectives::run_in_place(const Task& task, const Call& call,
-                                  const ShmZeroCopy::Places& places) {
-  const auto exchange = [&] { rounds_.exchange(call, 0); };
-  if (numa_reduce_.suits(task)) {
-    numa_reduce_.run(task, places.in, places.out, exchange);
-  } else {
-    zero_copy_.run(task, places, exchange);
-  }
-  if (task.operation != Operation::reduce) exchange();
 }
 
 std::shared_ptr<void> ShmCollectives::allocate(const Task& task, const Call& call) {

@@ -13,7 +13,6 @@
 #include "collectives/backends/shm/arena.h"
 #include "collectives/backends/shm/hangup_watch.h"
 #include "collectives/backends/shm/heap.h"
-#include "collectives/backends/shm/numa_reduce.h"
 #include "collectives/backends/shm/rounds.h"
 #include "collectives/backends/shm/zero_copy.h"
 #include "collectives/call/call.h"
@@ -35,8 +34,8 @@ namespace ddp::internal {
 /// Thread: one at a time, except stop().
 class ShmCollectives {
  public:
-  /// Every rank has set `cpus` and `numa_node` of its member before. `is_whole`: no rank of the
-  /// group is on another node.
+  /// Every rank has set `cpus` of its member before. `is_whole`: no rank of the group is on another
+  /// node.
   ShmCollectives(const GroupContext& context, ShmArena arena, bool is_whole);
 
   /// More ranks cannot share an arena: there is little room beside the counts of a call with
@@ -84,7 +83,6 @@ class ShmCollectives {
   };
 
   void perform(const Task& task, const Call& call);
-  void run_in_place(const Task& task, const Call& call, const ShmZeroCopy::Places& places);
   bool is_true_on_all(bool mine, const Call& call);
   bool are_same_on_all(const ShmZeroCopy::Places& places, const Call& call);
   std::size_t bytes_of_counts(const Task& task) const;
@@ -122,7 +120,6 @@ class ShmCollectives {
   ShmRounds rounds_;
   const std::shared_ptr<ShmHeap> heap_;
   ShmZeroCopy zero_copy_;
-  ShmNumaReduce numa_reduce_;
   std::vector<Counts> counts_;      // the last call's whose counts may differ
   std::vector<const void*> parts_;  // the data to combine, by rank
   std::vector<char> scratch_;

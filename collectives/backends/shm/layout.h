@@ -82,8 +82,7 @@ struct alignas(4096) ShmMember {
   alignas(128) std::atomic<std::uint32_t> bell;
   std::atomic<std::int32_t> waits_for;
   std::array<std::uint64_t, kShmCpuWords>
-      cpus;                ///< CPUs that this rank may use; set before the first round
-  std::int32_t numa_node;  ///< the node with all of them, plus 1; 0: none; set at the same time
+      cpus;  ///< CPUs that this rank may use; set before the first round
   std::array<ShmSlot, kShmSlots> slots;
 
   std::array<ShmDigests, kShmSlots / kShmDigests> digests;
