@@ -94,6 +94,7 @@ class Rank {
                  .mismatched = [this](MessageAt, const std::string&) { has_failed_ = true; },
                  .left = [this](MessageAt, const std::string&) { has_failed_ = true; },
                  .said_bye = [] {},
+                 .ended = [] {},
                  .ending = [] {},
                  .lost = [this](const std::string&) { has_failed_ = true; },
                  .overflowed = [this](std::size_t, std::int32_t) { has_failed_ = true; },

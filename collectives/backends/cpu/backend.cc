@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <memory>
@@ -53,6 +54,7 @@ class CpuBackend : public Backend {
  private:
   void connect(std::optional<std::chrono::steady_clock::time_point> deadline);
   void accept_connections();
+  void publish(std::unique_ptr<NodeCollectives> nodes);
   void perform(const Task& task);
   void do_collective(const Task& task, const Call& call);
   void do_connected(const Task& task, const Call& call);
@@ -97,10 +99,19 @@ CpuBackend::CpuBackend(GroupContext context, bool is_lazy) : context_(std::move(
 
 void CpuBackend::accept_connections() {
   messages_ = std::make_unique<CpuMessages>(
-      context_, *listeners_, [this](const Error& error) { fail_collectives(error); },
-      [this](int from, ddprun::Fd socket) {
-        const std::lock_guard lock(mutex_);
-        if (mesh_) mesh_->accept(from, std::move(socket));
+      context_, *listeners_,
+      CpuMessages::Events{
+          .failed = [this](const Error& error) { fail_collectives(error); },
+          .on_calls =
+              [this](int from, ddprun::Fd socket) {
+                const std::lock_guard lock(mutex_);
+                if (mesh_) mesh_->accept(from, std::move(socket));
+              },
+          .ended =
+              [this](int rank) {
+                const std::lock_guard lock(mutex_);
+                if (nodes_) nodes_->on_end(rank);
+              },
       });
 }
 
@@ -112,13 +123,13 @@ void CpuBackend::connect(std::optional<std::chrono::steady_clock::time_point> de
     collectives_ = std::make_unique<CpuCollectives>(context_, *mesh_);
     listeners_->read(collectives_->partners());
     auto nodes = std::make_unique<NodeCollectives>(
-        context_, *collectives_, share_memory(context_, *listeners_, *mesh_, *collectives_));
+        context_, *collectives_,
+        share_memory(context_, *listeners_, *mesh_, *collectives_, *messages_));
     mesh_->set_deadline(std::nullopt);
     // Messages within the node go through its memory, too.
     if (auto rings = nodes->rings()) messages_->use_rings(std::move(*rings));
-    const std::lock_guard lock(mutex_);
-    if (failure_) throw Error(*failure_);  // nobody could stop this memory yet
-    nodes_ = std::move(nodes);
+    if (nodes->are_on_one_node()) mesh_->close();
+    publish(std::move(nodes));
   } catch (const PeerLost& lost) {
     throw agree_on_loss(context_, kConnecting, lost.rank, lost.reason);
   } catch (const PeerLate& late) {
@@ -126,6 +137,18 @@ void CpuBackend::connect(std::optional<std::chrono::steady_clock::time_point> de
   } catch (const MeshStopped&) {
     if (const auto error = failure()) throw Error(*error);
     throw own_error(context_, ErrorKind::system, " gave up connecting");
+  }
+}
+
+/// From now on failures stop calls in this memory; those before do it here.
+void CpuBackend::publish(std::unique_ptr<NodeCollectives> nodes) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (failure_) throw Error(*failure_);
+    nodes_ = std::move(nodes);
+  }
+  for (const int rank : nodes_->ranks_here()) {
+    if (messages_->has_ended(rank)) nodes_->on_end(rank);
   }
 }
 
@@ -208,8 +231,9 @@ void CpuBackend::run_collective(const Task& task, const Call& call) {
   try {
     return do_collective(task, call);
   } catch (const ShmStopped& stopped) {
+    const auto place = static_cast<std::size_t>(stopped.rank);
     if (!failure()) {
-      fail(agree_on_loss(context_, where(), nodes_->rank_at(stopped.rank), "its connection ended"));
+      fail(agree_on_loss(context_, where(), nodes_->ranks_here()[place], "its connection ended"));
     }
   } catch (const PeerLost& lost) {
     // If there is a failure already, it made abort() or the messages close the connections.

@@ -53,6 +53,9 @@ SendConnection::SendConnection(asio::io_context& context, RunLocked run_locked,
 void SendConnection::open(const tcp::endpoint& to, const Frame& first) {
   opened_ = true;
   frames_.push_front({.frame = first});
+  error_code failed;
+  socket_.open(to.protocol(), failed);
+  if (failed) return on_closed_(failed.message());
   socket_.async_connect(to, [this](const error_code& error) {
     run_locked_([&] {
       if (error) return on_closed_(error.message());

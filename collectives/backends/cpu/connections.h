@@ -33,7 +33,8 @@ class SendConnection {
   SendConnection(boost::asio::io_context& context, RunLocked run_locked,
                  std::function<void(const std::string& reason)> on_closed);
 
-  /// Connects in the background. Sends `first` first, then the frames given before it connected.
+  /// Connects in the background. Sends `first` first, then the frames given before it connected. If
+  /// there is no descriptor, calls `on_closed` at once.
   void open(const boost::asio::ip::tcp::endpoint& to, const Frame& first);
   bool is_open() const { return opened_; }
 

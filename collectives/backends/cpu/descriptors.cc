@@ -9,8 +9,8 @@
 namespace ddp::internal {
 namespace {
 
-/// Each other rank needs one in each direction: for calls, for messages, and to notice its end.
-constexpr rlim_t kPerRank = 6;
+/// Each other rank needs one in each direction, for calls and for messages.
+constexpr rlim_t kPerRank = 4;
 constexpr rlim_t kForTheProgram = 256;
 
 rlim_t count_open() {

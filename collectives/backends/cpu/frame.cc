@@ -20,7 +20,7 @@ constexpr std::size_t kStaging = std::size_t{128} << 10;
 
 bool Frame::is_sound() const {
   constexpr std::uint64_t kMost = std::numeric_limits<std::ptrdiff_t>::max() / 8;
-  if (kind > Kind::taken || count > kMost || is_short + has_place > 1) return false;
+  if (kind > Kind::calls || count > kMost || is_short + has_place > 1) return false;
   if (type > static_cast<std::uint8_t>(kLastType)) return false;
   return follow() <= kShort;
 }
@@ -71,9 +71,10 @@ bool FrameReader::parse() {
     begin_ += size;
     if (frame.kind != Frame::Kind::data) {
       if (!events_.on_frame(frame, data)) return false;
-      if (frame.kind == Frame::Kind::hello && !std::exchange(is_identified_, true)) {
-        staging_.resize(kStaging);
-      }
+      is_identified_ = is_identified_ || frame.kind == Frame::Kind::hello;
+      // Most ranks of a node say no more than that.
+      const bool is_greeting = frame.kind == Frame::Kind::hello || frame.kind == Frame::Kind::bye;
+      if (is_identified_ && !is_greeting && staging_.size() < kStaging) staging_.resize(kStaging);
       if (frame.kind == Frame::Kind::turn) begin_ = end_;  // only bytes that wake this end
       continue;
     }

@@ -20,8 +20,9 @@ namespace ddp::internal {
 /// direction, then data frames. If the message says where its data is, the receiver may read it
 /// there instead, and then sends taken.
 ///
-/// Ranks that share memory soon continue in a ring there (ShmRing). Then their connection only has
-/// single bytes, which wake the reader or the writer of the ring.
+/// Ranks that share memory connect at once, so that each sees the other's end. After their first
+/// message they continue in a ring in their memory (ShmRing). Then their connection only has single
+/// bytes, which wake the reader or the writer of the ring.
 struct Frame {
   enum class Kind : std::uint8_t {
     hello,          ///< the first on a connection: the sender's rank and the token
@@ -30,21 +31,19 @@ struct Frame {
     data,           ///< the next `count` bytes of a long message
     credit,         ///< from the receiver: total bytes of short messages that it has taken
     bye,            ///< the sender sends no more messages and waits for none
-    watch,          ///< instead of hello: the sender only waits for this process to end
+    taken,          ///< from the receiver: it has read the next `count` bytes of a long message
     ring,           ///< from the receiver: it reads the sender's ring in their shared memory
     turn,           ///< the last frame on a connection: later ones are in that ring
     calls,          ///< instead of hello: the connection is one of CpuMesh from here on
-    taken,          ///< from the receiver: it has read the next `count` bytes of a long message
   };
 
   Kind kind = Kind::hello;
   std::uint8_t type = 0;       ///< message: a DataType
   std::uint8_t is_short = 0;   ///< message: 1 if its data follows
   std::uint8_t has_place = 0;  ///< message: 1 if it is long and its MemoryPlace follows
-  std::int32_t tag = 0;        ///< message: its tag; hello, watch, calls: the sender's rank
-  std::uint64_t number =
-      0;  ///< of the message, from 1 in each direction; hello, watch, calls: the token
-  std::uint64_t count = 0;  ///< message: elements; data, taken, credit: bytes
+  std::int32_t tag = 0;        ///< message: its tag; hello, calls: the sender's rank
+  std::uint64_t number = 0;  ///< of the message, from 1 in each direction; hello, calls: the token
+  std::uint64_t count = 0;   ///< message: elements; data, taken, credit: bytes
 
   /// The longest data of a short message, in bytes.
   static constexpr std::size_t kShort = 192 << 10;
@@ -90,7 +89,7 @@ class FrameReader {
   void advance(std::size_t bytes);
 
   Events events_;
-  std::vector<char> staging_;   // holds only one frame until a hello was accepted
+  std::vector<char> staging_;   // holds only one frame until the peer is known, and sends messages
   bool is_identified_ = false;  // a hello was accepted
   std::size_t begin_ = 0;       // in staging_: what is not parsed yet
   std::size_t end_ = 0;

@@ -126,10 +126,9 @@ std::unique_ptr<HangupWatch> CpuListeners::watch_rank_0(Known known) {
       tell(errno);
       return nullptr;
     }
-    const auto lost = [tell, socket = to_rank_0.get()](int) { tell(error_of_socket(socket)); };
-    std::vector<HangupWatch::Connection> watched;
-    watched.push_back({0, std::move(to_rank_0)});
-    return std::make_unique<HangupWatch>(std::move(watched), lost);
+    const int socket = to_rank_0.get();
+    return std::make_unique<HangupWatch>(std::move(to_rank_0),
+                                         [tell, socket] { tell(error_of_socket(socket)); });
   } catch (const std::system_error&) {
   }
   return nullptr;

@@ -15,7 +15,7 @@
 
 #include "collectives/agreement/agreed_error.h"
 #include "collectives/agreement/group_context.h"
-#include "collectives/backends/shm/hangup_watch.h"
+#include "collectives/backends/cpu/hangup_watch.h"
 
 namespace ddp::internal {
 

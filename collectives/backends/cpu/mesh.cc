@@ -74,6 +74,13 @@ void CpuMesh::abort() noexcept {
   ::eventfd_write(wake_.get(), 1);
 }
 
+void CpuMesh::close() noexcept {
+  const std::lock_guard lock(mutex_);
+  is_stopped_ = true;
+  for (Link& link : links_) link = {};
+  arrived_.clear();
+}
+
 void CpuMesh::throw_if_stopped() const {
   if (is_stopped_) throw MeshStopped();
 }

@@ -103,6 +103,9 @@ class CpuMesh {
   /// Shuts down every connection: move() throws here, and on ranks that wait for it. Thread: any.
   void abort() noexcept;
 
+  /// Closes all connections: there is nothing more to move. Others get what was sent.
+  void close() noexcept;
+
  private:
   struct End {
     std::chrono::steady_clock::time_point since;

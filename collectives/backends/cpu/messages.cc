@@ -35,12 +35,10 @@ void MessageCall::move_messages(Clock::time_point deadline) {
   if (room_->messages != nullptr) room_->messages->move_until_complete(*this, deadline);
 }
 
-CpuMessages::CpuMessages(GroupContext& context, CpuListeners& listeners,
-                         std::function<void(const Error& error)> on_failure,
-                         std::function<void(int from, ddprun::Fd socket)> on_calls)
+CpuMessages::CpuMessages(GroupContext& context, CpuListeners& listeners, Events events)
     : context_(context),
       listeners_(listeners),
-      on_failure_(std::move(on_failure)),
+      events_(std::move(events)),
       timer_(io_context_),
       own_memory_(listeners.at(context.rank).token),
       peers_(static_cast<std::size_t>(context.size)),
@@ -48,7 +46,7 @@ CpuMessages::CpuMessages(GroupContext& context, CpuListeners& listeners,
       group_ends_(own_error(context, ErrorKind::system, " aborted its messages: the group ends")),
       rings_(io_context_, run_locked_, context.size),
       reception_(io_context_, run_locked_, listeners, context.rank, context.size,
-                 events_of_reception(std::move(on_calls))) {
+                 events_of_reception()) {
   room_->messages = this;
   thread_ = signal_masked_thread([this] { io_context_.run(); });
 }
@@ -80,6 +78,7 @@ CpuPeer::Events CpuMessages::events_of_peer(int other) {
                            const std::string& theirs) { stop_on_mismatch(message, theirs); },
       .left = [this](MessageAt message, const std::string& more) { stop_on_leave(message, more); },
       .said_bye = [this] { changed_.notify_all(); },
+      .ended = [this, other] { events_.ended(other); },
       .ending = [this, other] { rings_.read(other); },
       .lost = [this, other](const std::string& reason) { stop_on_loss(other, reason); },
       .overflowed = [this, other](std::size_t kept,
@@ -88,8 +87,7 @@ CpuPeer::Events CpuMessages::events_of_peer(int other) {
   };
 }
 
-CpuReception::Events CpuMessages::events_of_reception(
-    std::function<void(int from, ddprun::Fd socket)> on_calls) {
+CpuReception::Events CpuMessages::events_of_reception() {
   return {
       .on_hello = [this](int rank, const std::shared_ptr<RecvConnection>& connection) -> CpuPeer* {
         if (rings_.has(rank)) return nullptr;
@@ -100,7 +98,7 @@ CpuReception::Events CpuMessages::events_of_reception(
       },
       .on_frame = [this](int rank, const Frame& frame,
                          const char* data) { return on_frame(rank, frame, data); },
-      .on_calls = std::move(on_calls),
+      .on_calls = events_.on_calls,
       .on_failure = [this](const std::string& reason) { stop_on_listener_failure(reason); },
   };
 }
@@ -125,7 +123,7 @@ void CpuMessages::run_locked(const F& work) {
   lock.unlock();
   const Error error = agree();
   fail(error);
-  on_failure_(error);
+  events_.failed(error);
 }
 
 void CpuMessages::fail(const Error& error) noexcept {
@@ -171,7 +169,10 @@ std::shared_ptr<AsyncCall> CpuMessages::begin(const Task& task) {
   run_locked([&] {
     if (begun.empty()) return;
     if (!timer_runs_ || begun.front()->deadline() < timer_.expiry()) check_deadline();
-    for (const MessageAt message : begun) peer(message->transfer.peer).begin(message);
+    for (const MessageAt message : begun) {
+      rings_.begin_use(message->transfer.peer);
+      peer(message->transfer.peer).begin(message);
+    }
   });
   return call;
 }
@@ -250,9 +251,28 @@ void CpuMessages::complete(MessageAt message) {
 bool CpuMessages::on_frame(int from, const Frame& frame, const char* data) {
   if (frame.kind == Frame::Kind::ring) return rings_.on_offer(from);
   if (frame.kind == Frame::Kind::turn) return rings_.on_turn(from);
+  if (frame.kind == Frame::Kind::message) rings_.begin_use(from);
   const bool is_sound = peer(from).on_frame(frame, data);
   if (frame.kind == Frame::Kind::message) changed_.notify_all();  // for probe()
   return is_sound;
+}
+
+bool CpuMessages::connect(const std::vector<int>& ranks) {
+  bool is_connected = false;
+  run_locked([&] {
+    is_connected = std::ranges::all_of(ranks, [this](int rank) {
+      if (rank == context_.rank) return true;
+      peer(rank).open();
+      return !peer(rank).has_ended();
+    });
+  });
+  return is_connected;
+}
+
+bool CpuMessages::has_ended(int rank) {
+  const std::lock_guard lock(mutex_);
+  const auto& peer = peers_[static_cast<std::size_t>(rank)];
+  return peer && peer->has_ended();
 }
 
 void CpuMessages::use_rings(ShmRings rings) {

@@ -31,30 +31,47 @@ namespace ddp::internal {
 /// beside the collective calls.
 ///
 /// They have their own connections, apart from the mesh's. The first message between two ranks
-/// connects them. One thread reads, and writes what a socket did not take at once; the sending
-/// thread writes short messages.
+/// connects them, if they are not of one node. One thread reads, and writes what a socket did not
+/// take at once; the sending thread writes short messages.
 ///
-/// Ranks of one node then continue in rings (ShmRing). The connection remains to show the other
-/// rank's end, and to wake that rank. Threads that wait for a message read and write the rings
-/// themselves, and spin for a moment. While some do, and for a moment longer, the other ranks need
-/// not wake this one (CpuRings). Long messages are read in the sender's memory if the kernel allows
-/// it.
+/// Ranks of one node are connected from the beginning, so that each sees the other's end: memory
+/// does not show it. After their first message they continue in rings (ShmRing). Then the
+/// connection only wakes the other rank, and shows its end. Threads that wait for a message read
+/// and write the rings themselves, and spin for a moment. While some do, and for a moment longer,
+/// the other ranks need not wake this one (CpuRings). Long messages are read in the sender's memory
+/// if the kernel allows it.
 ///
 /// The first failure fails all messages, once the group has agreed on its error.
 ///
 /// Thread: any, several at once.
 class CpuMessages {
  public:
-  /// Accepts connections at this rank's listener. `on_failure` is called once, in any thread, with
-  /// the first failure detected here. `on_calls` gets the connections for CpuMesh::accept().
-  CpuMessages(GroupContext& context, CpuListeners& listeners,
-              std::function<void(const Error& error)> on_failure,
-              std::function<void(int from, ddprun::Fd socket)> on_calls);
+  /// Called in any thread.
+  struct Events {
+    /// The first failure detected here; called once.
+    std::function<void(const Error& error)> failed;
+
+    /// A connection for CpuMesh::accept().
+    std::function<void(int from, ddprun::Fd socket)> on_calls;
+
+    /// The connection to a rank ended: the rank has left, is lost, or has failed. Must be brief.
+    std::function<void(int rank)> ended;
+  };
+
+  /// Accepts connections at this rank's listener.
+  CpuMessages(GroupContext& context, CpuListeners& listeners, Events events);
   CpuMessages(const CpuMessages&) = delete;
   CpuMessages& operator=(const CpuMessages&) = delete;
 
   /// Fails the messages that are not complete.
   ~CpuMessages();
+
+  /// Connects to these ranks, whether there are messages or not; has no effect for this rank.
+  /// Returns false if this rank cannot, or has failed.
+  bool connect(const std::vector<int>& ranks);
+
+  /// Whether the connection to a rank has ended.
+  bool has_ended(int rank);
 
   /// Moves messages within the node through these rings from now on, once both ranks have them.
   void use_rings(ShmRings rings);
@@ -90,8 +107,7 @@ class CpuMessages {
   template <class F>
   void run_locked(const F& work);
   CpuPeer::Events events_of_peer(int other);
-  CpuReception::Events events_of_reception(
-      std::function<void(int from, ddprun::Fd socket)> on_calls);
+  CpuReception::Events events_of_reception();
   bool on_frame(int from, const Frame& frame, const char* data);
   bool send_now(const Transfer& transfer);
   bool receive_now(const Transfer& transfer);
@@ -112,7 +128,7 @@ class CpuMessages {
 
   GroupContext& context_;
   const CpuListeners& listeners_;
-  const std::function<void(const Error& error)> on_failure_;
+  const Events events_;
   boost::asio::io_context io_context_{1};
   boost::asio::steady_timer timer_;
   const RunLocked run_locked_ = [this](const std::function<void()>& work) { run_locked(work); };

@@ -59,11 +59,13 @@ std::shared_ptr<void> NodeCollectives::allocate(const Task& task, const Call& ca
 std::optional<ShmRings> NodeCollectives::rings() const {
   if (own_.memory() == nullptr) return std::nullopt;
   const ShmCollectives& memory = *own_.memory();
-  return ShmRings(memory.arena(), own_.nodes().ranks(own_.node()), context_.rank, memory.heap());
+  return ShmRings(memory.arena(), ranks_here(), context_.rank, memory.heap());
 }
 
-int NodeCollectives::rank_at(int place) const {
-  return own_.nodes().ranks(own_.node())[static_cast<std::size_t>(place)];
+void NodeCollectives::on_end(int rank) noexcept {
+  const Nodes& nodes = own_.nodes();
+  if (own_.memory() == nullptr || nodes.node_of(rank) != own_.node()) return;
+  own_.memory()->on_end(nodes.place_of(rank));
 }
 
 void NodeCollectives::stop() noexcept {

@@ -55,13 +55,17 @@ class NodeCollectives {
   /// The rings between this rank and the others of its node; nullopt if it is alone there.
   std::optional<ShmRings> rings() const;
 
-  /// The rank with this place on this rank's node.
-  int rank_at(int place) const;
+  /// The ranks of this rank's node, by place.
+  const std::vector<int>& ranks_here() const { return own_.nodes().ranks(own_.node()); }
 
   /// Notifies the ranks of this node that this one makes no more calls. The last call.
   void leave() {
     if (own_.memory() != nullptr) own_.memory()->leave();
   }
+
+  /// The connection to a rank has ended: if it is of this node and has not left, stops. Thread:
+  /// any.
+  void on_end(int rank) noexcept;
 
   /// From now on run() throws ShmStopped if it has to wait for ranks of this node. Thread: any.
   void stop() noexcept;

@@ -82,7 +82,6 @@ void CpuPeer::begin(MessageAt message) {
   message->transfer.sends ? send(message) : receive(message);
 }
 
-/// Connects also for receives: the connection shows when the peer ends.
 void CpuPeer::open() {
   if (!connection_.is_open()) connection_.open(to_, first_);
 }
@@ -365,6 +364,7 @@ void CpuPeer::on_data(std::uint64_t number, std::size_t bytes) {
 void CpuPeer::on_send_ended(const std::string& reason) {
   if (lost_ || send_ended_) return;
   send_ended_ = reason;
+  events_.ended();
   events_.said_bye();
   count_silence(0);
 }

@@ -101,10 +101,13 @@ class CpuPeer {
     /// The peer gets everything that this rank has sent, up to its bye.
     std::function<void()> said_bye;
 
-    /// The connection ended: the peer's last data has to be read now.
+    /// This rank's connection to the peer ended, or cannot be made.
+    std::function<void()> ended;
+
+    /// The peer's connection ended, too: its last data has to be read now.
     std::function<void()> ending;
 
-    /// The connection ended; all open messages with the peer fail.
+    /// Both ended; all open messages with the peer fail.
     std::function<void(const std::string& reason)> lost;
 
     /// The peer sent more messages without a receive than are kept; `tag` is the last one's.
@@ -119,6 +122,11 @@ class CpuPeer {
   CpuPeer(boost::asio::io_context& context, const RunLocked& run_locked,
           boost::asio::ip::tcp::endpoint to, const Frame& first, const MemoryMark& own,
           int own_rank, Events events);
+
+  /// Connects, so that the peer's end shows, also while this rank only receives.
+  void open();
+  /// Whether the connection has ended, or cannot be made.
+  bool has_ended() const { return send_ended_.has_value(); }
 
   void begin(MessageAt message);
 
@@ -185,7 +193,6 @@ class CpuPeer {
     MemoryPlace place;
   };
 
-  void open();
   void on_send_ended(const std::string& reason);
   void count_silence(int ticks);
   bool is_short(const Transfer& transfer) const;

@@ -48,7 +48,7 @@ void CpuReception::accept() {
 /// Closes the oldest unidentified connection if there are too many.
 void CpuReception::limit_unidentified() {
   std::erase_if(accepted_, [](const Accepted& each) { return each.connection->is_closed(); });
-  const auto is_unidentified = [](const Accepted& each) { return !each.is_identified(); };
+  const auto is_unidentified = [](const Accepted& each) { return each.peer == nullptr; };
   const auto unidentified = std::ranges::count_if(accepted_, is_unidentified);
   const auto most = 3 * static_cast<std::size_t>(ranks_) + kMaxUnidentified;
   if (static_cast<std::size_t>(unidentified) < most) return;
@@ -83,11 +83,10 @@ void CpuReception::add_connection(tcp::socket socket) {
   accepted.connection->open();
 }
 
-/// The first frame must be a hello, a watch or calls, with the rank of the sender and our token.
+/// The first frame must be a hello or calls, with the rank of the sender and our token.
 bool CpuReception::on_first_frame(Accepted& accepted, const Frame& frame) {
   const bool is_rank = frame.tag >= 0 && frame.tag < ranks_ && frame.tag != own_;
-  if (accepted.watches || frame.number != token_ || !is_rank) return false;
-  if (frame.kind == Frame::Kind::watch) return accepted.watches = true;
+  if (frame.number != token_ || !is_rank) return false;
   if (frame.kind == Frame::Kind::calls) {
     events_.on_calls(frame.tag, accepted.connection->release());
     return true;

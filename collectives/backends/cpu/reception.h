@@ -49,13 +49,10 @@ class CpuReception {
   void close() noexcept;
 
  private:
-  /// A hello sets `peer`, a watch sets `watches`.
   struct Accepted {
     std::shared_ptr<RecvConnection> connection;
-    CpuPeer* peer = nullptr;
-    int rank = -1;  ///< of `peer`
-    bool watches = false;
-    bool is_identified() const { return peer != nullptr || watches; }
+    CpuPeer* peer = nullptr;  ///< set by a hello
+    int rank = -1;            ///< of `peer`
   };
 
   void accept();

@@ -36,7 +36,7 @@ void CpuRings::use(ShmRings rings) {
   rings_.emplace(std::move(rings));
   for (int rank = 0; rank < static_cast<int>(links_.size()); ++rank) {
     if (!links_[static_cast<std::size_t>(rank)]) continue;
-    if (link(rank).from && !link(rank).from->is_closed()) offer(rank);
+    offer(rank);
     if (link(rank).is_offered) turn(rank);
   }
 }
@@ -47,9 +47,15 @@ void CpuRings::add(int rank, CpuPeer& peer, const std::shared_ptr<RecvConnection
   offer(rank);
 }
 
+void CpuRings::begin_use(int rank) {
+  if (!std::exchange(link(rank).is_used, true)) offer(rank);
+}
+
 /// Lets the sender write to a ring that this rank reads, if there is memory for it.
 void CpuRings::offer(int rank) {
-  auto ring = rings_ ? rings_->from(rank) : std::nullopt;
+  const Link& sender = link(rank);
+  if (!rings_ || !sender.is_used || !sender.from || sender.from->is_closed()) return;
+  auto ring = rings_->from(rank);
   if (!ring) return;
   link(rank).from->set_ring(std::move(*ring));
   link(rank).from->set_awake(awake_);

@@ -32,6 +32,8 @@ class CpuRings {
 
   /// The rank sends on this connection, its only one. `peer` must outlive this.
   void add(int rank, CpuPeer& peer, const std::shared_ptr<RecvConnection>& connection);
+  /// The rank exchanges messages with this one: only then a ring takes memory.
+  void begin_use(int rank);
   bool has(int rank) { return link(rank).from != nullptr; }
 
   /// The rank reads a ring of ours; below, it continues in its own. False if that cannot be.
@@ -61,6 +63,7 @@ class CpuRings {
   struct Link {
     CpuPeer* peer = nullptr;
     std::shared_ptr<RecvConnection> from = {};
+    bool is_used = false;     ///< there are messages
     bool is_offered = false;  ///< the rank reads a ring of ours
   };
 

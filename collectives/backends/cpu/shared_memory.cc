@@ -3,19 +3,12 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <exception>
 #include <iterator>
 #include <optional>
 #include <sched.h>
 #include <utility>
 #include <vector>
 
-#include <boost/asio/buffer.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
-
-#include "collectives/backends/cpu/connections.h"
-#include "collectives/backends/cpu/frame.h"
 #include "collectives/backends/shm/arena.h"
 #include "collectives/backends/shm/offer.h"
 
@@ -59,35 +52,6 @@ void write_cpus(ShmMember& member) {
   }
 }
 
-/// Connects to the listener of each other rank in `ranks`.
-std::vector<HangupWatch::Connection> connect_to(CpuMesh& mesh, const std::vector<int>& ranks) {
-  boost::asio::io_context context;
-  std::vector<HangupWatch::Connection> connections;
-  for (int place = 0; place < static_cast<int>(ranks.size()); ++place) {
-    const int other = ranks[static_cast<std::size_t>(place)];
-    if (other == mesh.rank()) continue;
-    const auto& [endpoint, token] = mesh.listeners().at(other);
-    const Frame greeting{.kind = Frame::Kind::watch, .tag = mesh.rank(), .number = token};
-    boost::asio::ip::tcp::socket socket(context);
-    socket.connect(endpoint);
-    set_socket_options(socket);
-    socket.write_some(boost::asio::buffer(&greeting, sizeof(greeting)));
-    connections.push_back({place, ddprun::Fd(socket.release())});
-  }
-  return connections;
-}
-
-/// Returns false if descriptors or threads are used up. If another rank is lost instead, the next
-/// exchange with it says so.
-bool is_watching(ShmCollectives& shared, CpuMesh& mesh, const std::vector<int>& ranks) {
-  try {
-    shared.watch(connect_to(mesh, ranks));
-    return true;
-  } catch (const std::exception&) {
-    return false;
-  }
-}
-
 /// Maps memory for the node. That for the whole group takes no more; the node is not known yet.
 std::optional<ShmArena> map_with_node(CpuListeners& listeners, const CpuMesh& mesh,
                                       CpuCollectives& whole, Nodes& nodes) {
@@ -109,8 +73,8 @@ std::optional<ShmArena> map_with_node(CpuListeners& listeners, const CpuMesh& me
 }  // namespace
 
 /// If a step fails on one rank, all know it before the next. Lone ranks take part, unless all are.
-SharedMemory share_memory(const GroupContext& context, CpuListeners& listeners, CpuMesh& mesh,
-                          CpuCollectives& whole) {
+SharedMemory share_memory(const GroupContext& context, CpuListeners& listeners, const CpuMesh& mesh,
+                          CpuCollectives& whole, CpuMessages& messages) {
   SharedMemory shared;
   auto arena = map_with_node(listeners, mesh, whole, shared.nodes);
   const auto& own = shared.nodes.of(mesh.rank());
@@ -120,8 +84,8 @@ SharedMemory share_memory(const GroupContext& context, CpuListeners& listeners, 
                                                           std::move(*arena), is_whole);
   }
   if (shared.nodes.largest() == 1) return shared;
-  const bool watches = arena && is_watching(*shared.collectives, mesh, own);
-  shared.nodes = shared.nodes.without_broken(whole.all_gather<int>(watches ? 1 : 0));
+  const bool is_connected = arena && messages.connect(own);
+  shared.nodes = shared.nodes.without_broken(whole.all_gather<int>(is_connected ? 1 : 0));
   if (shared.nodes.of(mesh.rank()).size() == 1) shared.collectives.reset();
   return shared;
 }

@@ -48,14 +48,14 @@ ShmCollectives::ShmCollectives(const GroupContext& context, ShmArena arena, bool
       rounds_(arena_.members(), context.rank, context.size, arena_.has_cpu_for_each()),
       heap_(std::make_shared<ShmHeap>(arena_, context.rank)),
       zero_copy_(*heap_, rounds_, context.rank, context.size),
-      parts_(static_cast<std::size_t>(context.size)) {
+      parts_(static_cast<std::size_t>(context.size)),
+      ended_(static_cast<std::size_t>(context.size)) {
   static_assert(kMostRanks * (sizeof(Counts) + kShmLine) <= kShmPiece);
 }
 
-void ShmCollectives::watch(std::vector<HangupWatch::Connection> connections) {
-  watch_.emplace(std::move(connections), [this](int rank) {
-    if (!rounds_.has_left(rank)) stop(rank);
-  });
+void ShmCollectives::on_end(int rank) noexcept {
+  ended_[static_cast<std::size_t>(rank)] = true;
+  if (!rounds_.has_left(rank)) stop(rank);
 }
 
 void ShmCollectives::run(const Task& task, const Call& call) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -11,7 +12,6 @@
 #include "collectives/agreement/comparison.h"
 #include "collectives/agreement/group_context.h"
 #include "collectives/backends/shm/arena.h"
-#include "collectives/backends/shm/hangup_watch.h"
 #include "collectives/backends/shm/heap.h"
 #include "collectives/backends/shm/rounds.h"
 #include "collectives/backends/shm/zero_copy.h"
@@ -58,9 +58,8 @@ class ShmCollectives {
   const ShmArena& arena() const { return arena_; }
   std::shared_ptr<const ShmHeap> heap() const { return heap_; }
 
-  /// Calls stop() when one of the connections ends whose rank has not left. Throws
-  /// std::system_error.
-  void watch(std::vector<HangupWatch::Connection> connections);
+  /// The connection to a rank has ended: stops, unless the rank has left. Thread: any.
+  void on_end(int rank) noexcept;
 
   /// See ShmRounds::leave(). If this rank's calls differ from those of a rank that left before,
   /// prints that. This is the last call.
@@ -89,8 +88,7 @@ class ShmCollectives {
   void show_counts(const Task& task);
   void compare_counts(const Call& call);
   [[noreturn]] void fail(const Call& call, const ShmMismatch& found);
-  std::vector<int> ended_ranks() const;
-  void tell_calls_of_others(std::uint64_t round, const std::vector<int>& ended) const;
+  void tell_calls_of_others(std::uint64_t round, const std::vector<bool>& ended) const;
   bool is_reduced_whole(const Task& task) const;
   bool goes_one_way(const Task& task) const;
   void pass(const Task& task, const Call& call);
@@ -124,8 +122,7 @@ class ShmCollectives {
   std::vector<const void*> parts_;  // the data to combine, by rank
   std::vector<char> scratch_;
   alignas(64) std::array<char, 8192> results_{};  // results to be written past the caches
-  // The last member, so that it is destroyed first: it uses the others.
-  std::optional<HangupWatch> watch_;
+  std::vector<std::atomic<bool>> ended_;          // by rank: its connection has
 };
 
 }  // namespace ddp::internal

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // How ShmCollectives reports calls that differ.
-#include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <string>
 #include <utility>
@@ -32,7 +30,7 @@ void publish(Store& store, const Statuses& statuses) {
 void ShmCollectives::fail(const Call& call, const ShmMismatch& found) {
   const std::string other = name_ranks({context_.named(found.rank)});
   const std::string text = difference({found.ours}, {found.theirs}, other).value_or("");
-  const std::vector<int> ended = ended_ranks();
+  const std::vector<bool> ended(ended_.begin(), ended_.end());
   const Error error = agree_on(context_, "in " + describe(call), ErrorKind::mismatch, text,
                                {.number = found.ours.number});
   const bool is_own = ErrorAccess::facts(error).rank == context_.named(context_.rank);
@@ -40,22 +38,14 @@ void ShmCollectives::fail(const Call& call, const ShmMismatch& found) {
   throw Error(error);
 }
 
-std::vector<int> ShmCollectives::ended_ranks() const {
-  std::vector<int> ended;
-  for (int other = 0; other < context_.size; ++other) {
-    if (watch_ && watch_->ends_within(other, std::chrono::milliseconds(0))) ended.push_back(other);
-  }
-  return ended;
-}
-
 void ShmCollectives::tell_calls_of_others(std::uint64_t round,
-                                          const std::vector<int>& ended) const {
+                                          const std::vector<bool>& ended) const {
   Statuses statuses;
   for (int other = 0; other < context_.size; ++other) {
     if (other == context_.rank) continue;
     if (const Call* const theirs = rounds_.call_of(other, round)) {
       statuses.emplace_back(status_key(context_, other), status_at(*theirs));
-    } else if (std::ranges::count(ended, other) > 0) {
+    } else if (ended[static_cast<std::size_t>(other)]) {
       statuses.emplace_back(status_key(context_, other), kNotAnswering);
     }
   }

@@ -99,6 +99,7 @@ CpuPeer::Events events_that_count(int& endings, std::vector<std::string>& lost) 
       .mismatched = [](MessageAt, const std::string&) {},
       .left = [](MessageAt, const std::string&) {},
       .said_bye = [] {},
+      .ended = [] {},
       .ending = [&endings] { ++endings; },
       .lost = [&lost](const std::string& reason) { lost.push_back(reason); },
       .overflowed = [](std::size_t, std::int32_t) {},

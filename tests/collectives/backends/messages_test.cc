@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -18,12 +19,15 @@
 #include <string>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 #include <thread>
 #include <unistd.h>
 #include <vector>
+
+#include <boost/asio/ip/tcp.hpp>
 
 #include "collectives/backends/shm/layout.h"
 #include "collectives/backends/shm/other_memory.h"
@@ -53,6 +57,21 @@ std::size_t shared_bytes() {
     if (std::sscanf(line.c_str(), "%zx-%zx", &begin, &end) == 2) bytes += end - begin;
   }
   return bytes;
+}
+
+/// The TCP connections of this process, without those to the store.
+int count_connections() {
+  const auto store = static_cast<unsigned>(std::stoul(variable_or("MASTER_PORT", "0")));
+  int count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    boost::asio::ip::tcp::endpoint peer;
+    auto length = static_cast<socklen_t>(peer.capacity());
+    const int fd = std::stoi(entry.path().filename().string());
+    if (::getpeername(fd, peer.data(), &length) != 0 || length > peer.capacity()) continue;
+    const int family = peer.data()->sa_family;
+    if ((family == AF_INET || family == AF_INET6) && peer.port() != store) ++count;
+  }
+  return count;
 }
 
 /// Whether both rings are mapped: until then messages go through the connection.
@@ -169,6 +188,18 @@ void receive_from_stopped(ProcessGroup& group, std::span<float> sent, bool is_ma
 }
 
 }  // namespace
+
+TEST_CASE("two ranks of a node have a connection in each direction, whatever they exchange") {
+  check_ranks(3, [](ProcessGroup& group) {
+    const int expected = 2 * (group.size() - 1);
+    bool is_expected = false;  // the ends of those by which the group formed come in the background
+    for (int time = 0; time < 50 && !is_expected; ++time) {
+      both_ways(group);
+      is_expected = group.all_reduce(count_connections() == expected ? 1 : 0) == group.size();
+    }
+    check(is_expected, std::to_string(count_connections()) + " connections");
+  });
+}
 
 TEST_CASE("messages of any length go both ways at once, whichever side begins first",
           "[mpi][tcp][nodes]") {
