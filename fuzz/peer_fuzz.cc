@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <list>
+#include <memory_resource>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -90,6 +91,7 @@ class Rank {
                 Frame{},
                 mark_,
                 0,
+                *std::pmr::get_default_resource(),
                 {.done = [this](MessageAt message) { complete(message); },
                  .mismatched = [this](MessageAt, const std::string&) { has_failed_ = true; },
                  .left = [this](MessageAt, const std::string&) { has_failed_ = true; },

@@ -23,7 +23,7 @@ void Completion::fail(const Error& error) {
 void Completion::finish(std::optional<Error> error) {
   const std::lock_guard lock(mutex_);
   set_ended(std::move(error));
-  over_.notify_all();  // under the lock: a waiting thread may destroy this next
+  over_.notify_all();
 }
 
 void Completion::end(std::optional<Error> error) {
@@ -37,9 +37,9 @@ void Completion::wake() {
 
 /// mutex_ is locked.
 void Completion::set_ended(std::optional<Error> error) {
-  completed_ = true;
   error_ = std::move(error);
   if (started_) duration_ = std::chrono::steady_clock::now() - *started_;
+  completed_ = true;
 }
 
 void Completion::abandon() {
@@ -58,29 +58,29 @@ bool Completion::is_over() const {
 }
 
 bool Completion::is_completed() {
-  const std::lock_guard lock(mutex_);
   return completed_;
 }
 
 std::optional<Error> Completion::error() {
-  const std::lock_guard lock(mutex_);
-  return error_;
+  return completed_ ? error_ : std::nullopt;
 }
 
 void Completion::wait() {
-  std::unique_lock lock(mutex_);
-  over_.wait(lock, [&] { return is_over(); });
+  if (!completed_) {
+    std::unique_lock lock(mutex_);
+    over_.wait(lock, [&] { return is_over(); });
+  }
   if (error_) throw Error(*error_);
 }
 
 bool Completion::completes_until(std::chrono::steady_clock::time_point deadline) {
+  if (completed_) return true;
   std::unique_lock lock(mutex_);
   return over_.wait_until(lock, deadline, [&] { return is_over(); });
 }
 
 std::optional<std::chrono::nanoseconds> Completion::duration() {
-  const std::lock_guard lock(mutex_);
-  return duration_;
+  return completed_ ? duration_ : std::nullopt;
 }
 
 }  // namespace ddp::internal

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -38,12 +39,12 @@ class Completion : public AsyncCall {
   /// A thread begins the call: duration() counts from now. At most once.
   void start();
 
-  /// End the call. Exactly one of them is called, once.
+  /// End the call. Exactly one of them is called, once, by a caller that keeps this alive.
   void succeed();
   void fail(const Error& error);
 
   /// End the call in two steps. From end() on, threads that look see that it has ended, with this
-  /// error. wake() wakes threads that wait. The caller keeps this alive until then.
+  /// error. wake() wakes threads that wait.
   void end(std::optional<Error> error);
   void wake();
 
@@ -65,7 +66,7 @@ class Completion : public AsyncCall {
 
   std::mutex mutex_;
   std::condition_variable over_;
-  bool completed_ = false;
+  std::atomic<bool> completed_ = false;  // set last: from then on the rest is read without a lock
   bool abandoned_ = false;
   std::optional<Error> error_;
   std::optional<std::chrono::steady_clock::time_point> started_;

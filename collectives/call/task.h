@@ -6,6 +6,8 @@
 #include <memory>
 #include <vector>
 
+#include <boost/container/small_vector.hpp>
+
 #include "collectives/call/call.h"
 #include "ddp/types.h"
 
@@ -23,6 +25,9 @@ struct Transfer {
   void* data = nullptr;  ///< only read if it sends
 };
 
+/// One takes no memory of its own.
+using Transfers = boost::container::small_vector<Transfer, 1>;
+
 /// One call of this rank, as a backend does it, with checked arguments. Blocks are in the order of
 /// ranks.
 struct Task {
@@ -38,7 +43,7 @@ struct Task {
   void* out = nullptr;  ///< may be null if this rank receives nothing; may be `in`, or its block
   std::vector<std::size_t> send_counts = {};  ///< of the blocks of `in`; empty: all are `count`
   std::vector<std::size_t> recv_counts = {};  ///< of the blocks of `out`; empty: all are `count`
-  std::vector<Transfer> transfers = {};  ///< of calls between two ranks, which have nothing else
+  Transfers transfers = {};  ///< of calls between two ranks, which have nothing else
 };
 
 }  // namespace ddp::internal

@@ -22,50 +22,6 @@ constexpr milliseconds kStatusLimit(2'000);  // for the other ranks to publish t
 constexpr milliseconds kCallsLimit(5'000);   // the same for ranks that all fail, except busy ones
 constexpr milliseconds kEndLimit(4'000);     // for the process of a rank that is gone to end
 
-/// An asynchronous call that closes its entry in GroupCalls when its end is noticed.
-class TrackedCall : public AsyncCall {
- public:
-  TrackedCall(std::shared_ptr<GroupCalls> calls, GroupCalls::CallId id,
-              std::shared_ptr<AsyncCall> async)
-      : calls_(std::move(calls)), id_(id), async_(std::move(async)) {}
-
-  bool is_completed() override { return async_->is_completed() && close(); }
-
-  std::optional<Error> error() override {
-    const auto error = async_->error();
-    return error ? std::optional(calls_->fail(id_, *error)) : std::nullopt;
-  }
-
-  void wait() override {
-    try {
-      async_->wait();
-    } catch (const Error& error) {
-      throw Error(calls_->fail(id_, error));
-    }
-    static_cast<void>(is_completed());
-  }
-
-  bool completes_until(steady_clock::time_point deadline) override {
-    return async_->completes_until(deadline) && close();
-  }
-
-  std::optional<std::chrono::nanoseconds> duration() override { return async_->duration(); }
-
- private:
-  bool close() {
-    if (const auto error = async_->error()) {
-      calls_->fail(id_, *error);
-    } else {
-      calls_->succeed(id_);
-    }
-    return true;
-  }
-
-  std::shared_ptr<GroupCalls> calls_;
-  GroupCalls::CallId id_;
-  std::shared_ptr<AsyncCall> async_;
-};
-
 }  // namespace
 
 GroupCalls::GroupCalls(GroupContext context, const std::string& backend_name)
@@ -227,12 +183,9 @@ void GroupCalls::report_failure(const Error& error) {
   if (const auto alive = watchdog()) alive->on_failure(shared_from_this(), error);
 }
 
-std::shared_ptr<AsyncCall> GroupCalls::track(CallId id, std::shared_ptr<AsyncCall> async) {
-  {
-    const std::lock_guard lock(mutex_);
-    open_.set_async(id, async);
-  }
-  return std::make_shared<TrackedCall>(shared_from_this(), id, std::move(async));
+void GroupCalls::set_async(CallId id, const std::shared_ptr<AsyncCall>& async) {
+  const std::lock_guard lock(mutex_);
+  open_.set_async(id, async);
 }
 
 GroupCalls::Time GroupCalls::check_calls(Time now) {

@@ -65,8 +65,9 @@ class GroupCalls : public WatchedGroup, public std::enable_shared_from_this<Grou
   void succeed(CallId id);
   Error fail(CallId id, const Error& error);
 
-  /// Returns `async`; when its end is noticed, it closes the call.
-  std::shared_ptr<AsyncCall> track(CallId id, std::shared_ptr<AsyncCall> async);
+  /// The call continues after the function that began it. It ends here when a Work or the watchdog
+  /// notices its end.
+  void set_async(CallId id, const std::shared_ptr<AsyncCall>& async);
 
   /// Breaks the group, and returns its first failure. A lost rank is lost to all groups: the
   /// watchdog breaks them and notifies the other ranks.

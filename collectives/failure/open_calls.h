@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <memory_resource>
 #include <optional>
 #include <string>
 
@@ -84,7 +85,7 @@ class OpenCalls {
     Time since;
     std::shared_ptr<AsyncCall> async;  ///< null: a thread is blocked in it
   };
-  using Queue = std::deque<OpenCall>;
+  using Queue = std::pmr::deque<OpenCall>;
 
   Call call_of(const Task& task);
   Call call_of(const Transfer& message);
@@ -100,8 +101,9 @@ class OpenCalls {
   std::atomic<std::uint64_t> message_count_ = 0;
   std::optional<Call> last_;  // the last collective call that succeeded
   PublishedCalls published_;
-  Queue collectives_;
-  Queue messages_;  // between two ranks
+  std::pmr::unsynchronized_pool_resource memory_;
+  Queue collectives_{&memory_};
+  Queue messages_{&memory_};  // between two ranks
 };
 
 }  // namespace ddp::internal

@@ -81,7 +81,7 @@ void GroupMember::run(const Task& task) {
   backend->check(task);
   if (task.on_device) {  // the call is under way when this returns
     const auto call = calls->begin(task);
-    return Work(calls->track(call, backend->begin_in_stream(task))).wait();
+    return work_of(call, backend->begin_in_stream(task)).wait();
   }
   if (run_now(task)) return;
   const auto call = calls->begin(task);
@@ -120,7 +120,12 @@ void GroupMember::run(const P2POp& op) {
 Work GroupMember::begin(const Task& task) {
   backend->check(task);
   const auto call = calls->begin(task);
-  return Work(calls->track(call, backend->begin(task)));
+  return work_of(call, backend->begin(task));
+}
+
+Work GroupMember::work_of(GroupCalls::CallId call, std::shared_ptr<AsyncCall> async) {
+  calls->set_async(call, async);
+  return Work(std::move(async), calls, call);
 }
 
 void GroupMember::set_timeout(std::chrono::milliseconds timeout) {

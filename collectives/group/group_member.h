@@ -69,6 +69,7 @@ struct GroupMember {
 
  private:
   bool run_now(const Task& task);
+  Work work_of(GroupCalls::CallId call, std::shared_ptr<AsyncCall> async);
   std::string calls_under_way() const;
 };
 

@@ -8,17 +8,61 @@
 #include "collectives/background.h"
 #include "collectives/call/async_call.h"
 #include "collectives/errors.h"
+#include "collectives/failure/group_calls.h"
 #include "collectives/time_limit.h"
 
 namespace ddp {
-namespace {
 
-/// Returns the error of the call, or of `next`, which it calls after the call.
-std::optional<Error> follow(internal::AsyncCall& call, const std::function<void()>& next) {
+Work::Work(std::shared_ptr<internal::AsyncCall> call, std::shared_ptr<internal::GroupCalls> calls,
+           std::uint64_t id)
+    : call_(std::move(call)), calls_(std::move(calls)), id_(id) {}
+
+/// The call has ended. Returns true.
+bool Work::notice_end() const {
+  if (!calls_) return true;
+  if (const auto error = call_->error()) {
+    calls_->fail(id_, *error);
+  } else {
+    calls_->succeed(id_);
+  }
+  return true;
+}
+
+bool Work::is_completed() const {
+  return call_->is_completed() && notice_end();
+}
+
+bool Work::completes_until(std::chrono::steady_clock::time_point deadline) const {
+  return call_->completes_until(deadline) && notice_end();
+}
+
+std::optional<Error> Work::error() const {
+  const auto error = call_->error();
+  return error && calls_ ? std::optional(calls_->fail(id_, *error)) : error;
+}
+
+void Work::wait() const {
   try {
-    while (!call.completes_until(std::chrono::steady_clock::now() + std::chrono::hours(1)))
-      continue;
-    if (const auto error = call.error()) return error;
+    call_->wait();
+  } catch (const Error& error) {
+    throw Error(calls_ ? calls_->fail(id_, error) : error);
+  }
+  static_cast<void>(is_completed());
+}
+
+void Work::wait(std::chrono::milliseconds timeout) const {
+  if (!completes_until(std::chrono::steady_clock::now() + internal::bounded(timeout))) {
+    throw Error(ErrorKind::timed_out, "ddp: the call is not done after " +
+                                          internal::name_time(timeout) + ", and goes on");
+  }
+  if (const auto failure = error()) throw Error(*failure);
+}
+
+/// Calls `next` after the call. Returns the error of either.
+std::optional<Error> Work::follow(const std::function<void()>& next) const {
+  try {
+    while (!completes_until(std::chrono::steady_clock::now() + std::chrono::hours(1))) continue;
+    if (const auto failure = error()) return failure;
     next();
   } catch (const Error& error) {
     return error;
@@ -31,34 +75,10 @@ std::optional<Error> follow(internal::AsyncCall& call, const std::function<void(
   return std::nullopt;
 }
 
-}  // namespace
-
-Work::Work(std::shared_ptr<internal::AsyncCall> call) : call_(std::move(call)) {}
-
-bool Work::is_completed() const {
-  return call_->is_completed();
-}
-
-std::optional<Error> Work::error() const {
-  return call_->error();
-}
-
-void Work::wait() const {
-  call_->wait();
-}
-
-void Work::wait(std::chrono::milliseconds timeout) const {
-  if (!call_->completes_until(std::chrono::steady_clock::now() + internal::bounded(timeout))) {
-    throw Error(ErrorKind::timed_out, "ddp: the call is not done after " +
-                                          internal::name_time(timeout) + ", and goes on");
-  }
-  if (const auto error = call_->error()) throw Error(*error);
-}
-
 Work Work::then(std::function<void()> next) const {
   auto both = std::make_shared<internal::Completion>();
-  auto run = [call = call_, next = std::move(next), both]() mutable {
-    const auto error = follow(*call, next);
+  auto run = [work = *this, next = std::move(next), both]() mutable {
+    const auto error = work.follow(next);
     next = nullptr;  // a waiting thread finds nothing left of it
     if (!error) return both->succeed();
     // The end of the process cuts this call short, so its error is not for the program.

@@ -85,7 +85,12 @@ void SendConnection::watch_for_end() {
 }
 
 void SendConnection::send(const Frame& frame, const char* data, std::function<void()> on_sent) {
-  frames_.push_back({frame, data, frame.follow(), 0, std::move(on_sent)});
+  Outgoing outgoing{frame, data, frame.follow(), 0, std::move(on_sent)};
+  if (waiting_ || current_ || !frames_.empty()) {
+    frames_.push_back(std::move(outgoing));
+  } else {
+    current_ = std::move(outgoing);
+  }
   if (!waiting_) write();
 }
 

@@ -21,12 +21,12 @@ constexpr int kLooksPerLock = 64;
 }  // namespace
 
 void MessageCall::wait() {
-  move_messages(Clock::time_point::max());
+  if (!is_completed()) move_messages(Clock::time_point::max());
   Completion::wait();
 }
 
 bool MessageCall::completes_until(Clock::time_point deadline) {
-  move_messages(deadline);
+  if (!is_completed()) move_messages(deadline);
   return Completion::completes_until(deadline);
 }
 
@@ -40,6 +40,7 @@ CpuMessages::CpuMessages(GroupContext& context, CpuListeners& listeners, Events 
       listeners_(listeners),
       events_(std::move(events)),
       timer_(io_context_),
+      open_(&memory_),
       own_memory_(listeners.at(context.rank).token),
       peers_(static_cast<std::size_t>(context.size)),
       timeout_(context.timeout),
@@ -66,7 +67,7 @@ CpuPeer& CpuMessages::peer(int other) {
   const CpuListeners::Listener& there = listeners_.at(other);
   const Frame first{.kind = Frame::Kind::hello, .tag = context_.rank, .number = there.token};
   peer = std::make_unique<CpuPeer>(io_context_, run_locked_, there.endpoint, first, own_memory_,
-                                   context_.named(context_.rank), events_of_peer(other));
+                                   context_.named(context_.rank), memory_, events_of_peer(other));
   if (is_finished_) peer->send_bye();
   return *peer;
 }
@@ -103,12 +104,16 @@ CpuReception::Events CpuMessages::events_of_reception() {
   };
 }
 
-/// Runs `work`. If it calls stop(), gets the agreed error and fails the group with it; without the
-/// lock, as that waits for the store.
 template <class F>
 void CpuMessages::run_locked(const F& work) {
   std::unique_lock lock(mutex_);
-  if (failure_ || agreeing_) return;
+  if (!failure_ && !agreeing_) run(lock, work);
+}
+
+/// Runs `work`. If it calls stop(), gets the agreed error and fails the group with it; without the
+/// lock, as that waits for the store.
+template <class F>
+void CpuMessages::run(std::unique_lock<std::mutex>& lock, const F& work) {
   try {
     work();
   } catch (const std::bad_alloc&) {
@@ -155,26 +160,28 @@ std::shared_ptr<AsyncCall> CpuMessages::begin(const Task& task) {
   auto call = std::make_shared<MessageCall>(room_);
   call->open = task.transfers.size();
   if (task.transfers.empty()) call->succeed();
-  std::vector<MessageAt> begun;
-  {
-    const std::lock_guard lock(mutex_);
-    if (failure_) {
-      call->fail(*failure_);
-      return call;
-    }
-    for (const Transfer& transfer : task.transfers) {
-      begun.push_back(open_.insert(open_.end(), {transfer, call, Clock::now(), timeout_}));
-    }
+  std::unique_lock lock(mutex_);
+  if (failure_) {
+    call->fail(*failure_);
+    return call;
   }
-  run_locked([&] {
-    if (begun.empty()) return;
-    if (!timer_runs_ || begun.front()->deadline() < timer_.expiry()) check_deadline();
-    for (const MessageAt message : begun) {
-      rings_.begin_use(message->transfer.peer);
-      peer(message->transfer.peer).begin(message);
-    }
-  });
+  MessageAt next = open_.end();
+  for (const Transfer& transfer : task.transfers) {
+    const auto message = open_.insert(open_.end(), {transfer, call, Clock::now(), timeout_});
+    if (next == open_.end()) next = message;
+  }
+  if (next != open_.end() && !agreeing_) run(lock, [this, next] { begin_from(next); });
   return call;
+}
+
+/// Begins this message and those after it. One that is complete at once is removed.
+void CpuMessages::begin_from(MessageAt next) {
+  if (!timer_runs_ || next->deadline() < timer_.expiry()) check_deadline();
+  while (next != open_.end()) {
+    const MessageAt message = next++;
+    rings_.begin_use(message->transfer.peer);
+    peer(message->transfer.peer).begin(message);
+  }
 }
 
 bool CpuMessages::run_now(const Transfer& message) {

@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <functional>
 #include <memory>
+#include <memory_resource>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -106,6 +107,9 @@ class CpuMessages {
  private:
   template <class F>
   void run_locked(const F& work);
+  template <class F>
+  void run(std::unique_lock<std::mutex>& lock, const F& work);
+  void begin_from(MessageAt next);
   CpuPeer::Events events_of_peer(int other);
   CpuReception::Events events_of_reception();
   bool on_frame(int from, const Frame& frame, const char* data);
@@ -136,7 +140,8 @@ class CpuMessages {
 
   std::mutex mutex_;  // protects all that follows
   std::condition_variable changed_;
-  Messages open_;  // in the order in which they were begun
+  std::pmr::unsynchronized_pool_resource memory_;  // of messages under way
+  Messages open_;                                  // in the order in which they were begun
   MemoryMark own_memory_;
   std::vector<std::unique_ptr<CpuPeer>> peers_;  // by rank; null until the first message
   std::chrono::milliseconds timeout_;

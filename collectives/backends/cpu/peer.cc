@@ -65,7 +65,7 @@ std::string describe(const Transfer& transfer, int peer) {
 
 CpuPeer::CpuPeer(boost::asio::io_context& context, const RunLocked& run_locked,
                  boost::asio::ip::tcp::endpoint to, const Frame& first, const MemoryMark& own,
-                 int own_rank, Events events)
+                 int own_rank, std::pmr::memory_resource& memory, Events events)
     : to_(std::move(to)),
       first_(first),
       own_(own),
@@ -75,7 +75,11 @@ CpuPeer::CpuPeer(boost::asio::io_context& context, const RunLocked& run_locked,
       connection_(context, run_locked,
                   [this](const std::string& reason) { on_send_ended(reason); }),
       silence_(context),
-      credit_(kCredit) {}
+      credit_(kCredit),
+      announced_(&memory),
+      unexpected_(&memory),
+      posted_(&memory),
+      incoming_(&memory) {}
 
 void CpuPeer::begin(MessageAt message) {
   open();
@@ -313,7 +317,9 @@ bool CpuPeer::on_message(const Frame& frame, const char* data) {
   if (first == posted_.end() || first->first != frame.tag) {
     if (cost_of(frame) > kCredit - unexpected_cost_) return false;
     unexpected_cost_ += cost_of(frame);
-    unexpected_.emplace(frame.tag, Unexpected{frame, {data, data + frame.follow()}});
+    unexpected_.emplace(
+        frame.tag,
+        Unexpected{frame, {data, data + frame.follow(), unexpected_.get_allocator().resource()}});
     if (unexpected_.size() > kMostUnexpected) events_.overflowed(kMostUnexpected, frame.tag);
     return true;
   }

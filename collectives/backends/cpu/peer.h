@@ -9,6 +9,7 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <memory_resource>
 #include <optional>
 #include <shared_mutex>
 #include <span>
@@ -66,7 +67,7 @@ struct Message {
   auto deadline() const { return last_progress + timeout; }
 };
 
-using Messages = std::list<Message>;
+using Messages = std::pmr::list<Message>;
 using MessageAt = Messages::iterator;
 
 /// "send float32[100] to rank 1, tag 5"; `peer` is the other rank as messages name it.
@@ -118,10 +119,11 @@ class CpuPeer {
   };
 
   /// `to` is where the peer listens. `first` is the first frame for it; its token also marks the
-  /// peer's memory. `own` is the mark of this process. Messages name this rank `own_rank`.
+  /// peer's memory. `own` is the mark of this process. Messages name this rank `own_rank`. Messages
+  /// under way take `memory`.
   CpuPeer(boost::asio::io_context& context, const RunLocked& run_locked,
           boost::asio::ip::tcp::endpoint to, const Frame& first, const MemoryMark& own,
-          int own_rank, Events events);
+          int own_rank, std::pmr::memory_resource& memory, Events events);
 
   /// Connects, so that the peer's end shows, also while this rank only receives.
   void open();
@@ -183,7 +185,7 @@ class CpuPeer {
   /// A message for which no receive has been posted.
   struct Unexpected {
     Frame frame;
-    std::vector<char> data;
+    std::pmr::vector<char> data;
   };
 
   /// A long message that this rank reads in the peer's memory.
@@ -228,18 +230,19 @@ class CpuPeer {
   bool is_ending_ = false;           // the peer's last data is being read
   std::optional<std::string> lost_;  // the reason
 
-  std::uint64_t sent_ = 0;                        // messages
-  std::size_t credit_;                            // credit left for short messages to the peer
-  std::map<std::uint64_t, MessageAt> announced_;  // ours that wait for clear_to_send or taken
+  std::uint64_t sent_ = 0;                             // messages
+  std::size_t credit_;                                 // credit left for short messages to the peer
+  std::pmr::map<std::uint64_t, MessageAt> announced_;  // ours that wait for clear_to_send or taken
 
   std::uint64_t received_ = 0;  // messages
   // By tag, each tag in the order of arrival. A tag is never in both.
-  std::multimap<std::int32_t, Unexpected> unexpected_;
-  std::multimap<std::int32_t, MessageAt> posted_;  // receives
-  std::size_t unexpected_cost_ = 0;                // credit of unexpected messages
+  std::pmr::multimap<std::int32_t, Unexpected> unexpected_;
+  std::pmr::multimap<std::int32_t, MessageAt> posted_;  // receives
+  std::size_t unexpected_cost_ = 0;                     // credit of unexpected messages
   std::size_t credit_to_return_ = 0;
-  std::map<std::uint64_t, MessageAt> incoming_;  // the peer's messages that are cleared to send
-  bool reads_memory_ = false;                    // until the kernel refuses
+  std::pmr::map<std::uint64_t, MessageAt>
+      incoming_;               // the peer's messages that are cleared to send
+  bool reads_memory_ = false;  // until the kernel refuses
   std::shared_ptr<const ShmHeap> heap_;
   std::deque<Reading> readings_;
 };

@@ -17,9 +17,10 @@ using Clock = std::chrono::steady_clock;
 /// How long other ranks do not wake this one after a thread has looked at the rings.
 constexpr auto kIdle = std::chrono::microseconds(300);
 constexpr int kLooksPerYield = 64;
-/// A look uses many of the processor's units. If another rank's thread was on the same core, a long
-/// message took it up to a tenth more time without these pauses. Short messages come before.
+/// The first looks, at a time when short messages come, are with the lock taken once.
 constexpr int kLooksAtOnce = 16;
+/// A look uses many of the processor's units. If another rank's thread was on the same core, a long
+/// message took it up to a tenth more time without these pauses.
 constexpr int kPausesPerLook = 16;
 /// If another rank reads a long message, this rank is notified after each turn.
 constexpr int kTurnInSpins = 4;
@@ -145,12 +146,17 @@ void CpuRings::watch_idleness() {
 
 void CpuRings::move_until(const std::function<bool()>& is_done, Clock::time_point deadline) {
   Mover mover{is_done, deadline};
-  for (int looks = 1;; ++looks) {
+  for (;;) {
     mover.goes_on = false;
-    run_locked_([this, &mover] { look(mover); });
+    run_locked_([this, &mover] {
+      do {
+        look(mover);
+        ++mover.looks;
+      } while (mover.goes_on && mover.has_own_cpu && mover.looks < kLooksAtOnce);
+    });
     if (!mover.goes_on) return;
-    for (int i = 0; looks > kLooksAtOnce && i < kPausesPerLook; ++i) pause_processor();
-    if (!mover.has_own_cpu || looks % kLooksPerYield == 0) ::sched_yield();
+    for (int i = 0; mover.looks > kLooksAtOnce && i < kPausesPerLook; ++i) pause_processor();
+    if (!mover.has_own_cpu || mover.looks % kLooksPerYield == 0) ::sched_yield();
   }
 }
 

@@ -75,6 +75,7 @@ class CpuRings {
     bool is_counted = false;                         ///< in movers_
     bool has_own_cpu = false;
     bool goes_on = false;
+    int looks = 0;
   };
 
   Link& link(int rank) {

@@ -153,7 +153,7 @@ struct MpiDevice::Gpu {
 class MpiDevice::StagedCopies : public StagedMessages {
  public:
   /// Returns when the copies have the data to send.
-  StagedCopies(const Gpu& gpu, std::vector<Transfer>& transfers) : gpu_(gpu) {
+  StagedCopies(const Gpu& gpu, std::span<Transfer> transfers) : gpu_(gpu) {
     for (Transfer& each : transfers) {
       const std::size_t bytes = each.count * size_of(each.type);
       auto copy = gpu_.messages->take(bytes);
@@ -229,7 +229,8 @@ std::unique_ptr<MpiDevice::StagedMessages> MpiDevice::stage(Task& task) {
     const BesideCaptures beside;
     task.ready->wait();
     if (mpi_is_cuda_aware_) return nullptr;
-    return std::make_unique<StagedCopies>(*gpu_, task.transfers);
+    return std::make_unique<StagedCopies>(
+      *gpu_, std::span(task.transfers.data(), task.transfers.size()));
   });
 }
 

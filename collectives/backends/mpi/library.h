@@ -52,7 +52,7 @@ class MpiGroup {
   virtual void run(const Task& task) = 0;
 
   /// Begins messages.
-  virtual std::unique_ptr<MpiRequests> begin(const std::vector<Transfer>& transfers) = 0;
+  virtual std::unique_ptr<MpiRequests> begin(std::span<const Transfer> transfers) = 0;
 
   /// Frees the communicators, when no rank needs them any more. The last call.
   virtual void free() noexcept = 0;

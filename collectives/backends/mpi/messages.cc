@@ -24,7 +24,7 @@ class MpiMessages::MessageCall : public AsyncCall {
         all_.device_.record_ready(task_);
         staged_ = all_.device_.stage(task_);
       }
-      requests_ = all_.group_.begin(task_.transfers);
+      requests_ = all_.group_.begin({task_.transfers.data(), task_.transfers.size()});
     } catch (const std::exception& failure) {
       end(agree_on_failure(0, ErrorKind::system, failure.what()));
     }

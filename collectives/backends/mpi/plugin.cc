@@ -80,7 +80,7 @@ class Group : public MpiGroup {
 
   void run(const Task& task) override { run_call(task, calls_); }
 
-  std::unique_ptr<MpiRequests> begin(const std::vector<Transfer>& transfers) override {
+  std::unique_ptr<MpiRequests> begin(std::span<const Transfer> transfers) override {
     auto requests = std::make_unique<Requests>(transfers.size());
     for (std::size_t i = 0; i < transfers.size(); ++i) {
       const Transfer& each = transfers[i];

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -13,6 +14,7 @@ namespace ddp {
 
 namespace internal {
 class AsyncCall;
+class GroupCalls;
 }  // namespace internal
 
 /// An asynchronous call of a ProcessGroup, with the names of torch.distributed.Work. Copies refer
@@ -25,8 +27,9 @@ class AsyncCall;
 /// Thread: any, several at once.
 class DDP_EXPORT Work {
  public:
-  /// Used by this library only.
-  explicit Work(std::shared_ptr<internal::AsyncCall> call);
+  /// Used by this library only. If the call is one of `calls`, its end is noticed there.
+  explicit Work(std::shared_ptr<internal::AsyncCall> call,
+                std::shared_ptr<internal::GroupCalls> calls = nullptr, std::uint64_t id = 0);
 
   /// Whether this rank's part has ended, with or without an error. Never blocks.
   bool is_completed() const;
@@ -57,7 +60,13 @@ class DDP_EXPORT Work {
   std::optional<std::chrono::nanoseconds> duration() const;
 
  private:
+  bool completes_until(std::chrono::steady_clock::time_point deadline) const;
+  std::optional<Error> follow(const std::function<void()>& next) const;
+  bool notice_end() const;
+
   std::shared_ptr<internal::AsyncCall> call_;
+  std::shared_ptr<internal::GroupCalls> calls_;
+  std::uint64_t id_;
 };
 
 }  // namespace ddp

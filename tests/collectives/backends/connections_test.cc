@@ -9,6 +9,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <memory_resource>
 #include <optional>
 #include <string>
 #include <sys/mman.h>
@@ -230,7 +231,8 @@ TEST_CASE("the end of a connection is reported once, even if the answer to its l
     if (endings < 10) again->on_closed("Broken pipe");  // the answer's error
   };
   const MemoryMark mark(1);
-  CpuPeer peer(network.io, run, network.acceptor.local_endpoint(), {}, mark, 0, events);
+  CpuPeer peer(network.io, run, network.acceptor.local_endpoint(), {}, mark, 0,
+               *std::pmr::get_default_resource(), events);
   again = &peer;
   peer.on_closed("its connection ended");
   CHECK(endings == 1);
@@ -270,7 +272,7 @@ TEST_CASE("data read after its sender has given up is not taken for the message"
   events.done = [&](MessageAt) { ++done; };
   MemoryMark mark(4711);
   CpuPeer peer(network.io, run, network.acceptor.local_endpoint(), {.number = 4711}, mark, 0,
-               events);
+               *std::pmr::get_default_resource(), events);
   peer.offer_ring(heap);
   std::string got(kBytes, ' ');
   Message message{};
