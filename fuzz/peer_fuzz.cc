@@ -54,7 +54,7 @@ class Rank {
     return {
         [this](const Frame& frame, const char* data) {
           if (std::exchange(is_greeted_, true)) return peer_.on_frame(frame, data);
-          peer_.on_connected();
+          peer_.on_connected(nullptr);
           return true;
         },
         [this](std::uint64_t number, std::size_t bytes) {
@@ -97,10 +97,11 @@ class Rank {
                  .left = [this](MessageAt, const std::string&) { has_failed_ = true; },
                  .said_bye = [] {},
                  .ended = [] {},
-                 .ending = [] {},
                  .lost = [this](const std::string&) { has_failed_ = true; },
                  .overflowed = [this](std::size_t, std::int32_t) { has_failed_ = true; },
-                 .readable = [] {}}};
+                 .unexpected = [] {},
+                 .readable = [] {},
+                 .may_use_rings = [] {}}};
 };
 
 }  // namespace

@@ -27,7 +27,7 @@ struct Counts {
 /// differ between ranks. For others the call says all, and the counts are 0.
 std::vector<Counts> counts_of(const Task& task, int rank, int size);
 
-/// What a rank makes known to another before data moves between the two. Sent as it lies in memory.
+/// Sent by one rank to another before data moves between the two, as it lies in memory.
 struct Announced {
   Call call;
   Counts counts = {};

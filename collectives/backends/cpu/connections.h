@@ -53,6 +53,7 @@ class SendConnection {
 
   /// Continues in the ring once everything sent before is written.
   void use_ring(ShmRing ring);
+  bool has_ring() const { return ring_.has_value(); }
   bool is_in_ring() const { return is_in_ring_; }
 
   /// While `awake`, go_on() is called often; else the ring's reader wakes this end.

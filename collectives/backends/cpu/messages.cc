@@ -45,7 +45,7 @@ CpuMessages::CpuMessages(GroupContext& context, CpuListeners& listeners, Events 
       peers_(static_cast<std::size_t>(context.size)),
       timeout_(context.timeout),
       group_ends_(own_error(context, ErrorKind::system, " aborted its messages: the group ends")),
-      rings_(io_context_, run_locked_, context.size),
+      rings_(io_context_, run_locked_),
       reception_(io_context_, run_locked_, listeners, context.rank, context.size,
                  events_of_reception()) {
   room_->messages = this;
@@ -80,25 +80,23 @@ CpuPeer::Events CpuMessages::events_of_peer(int other) {
       .left = [this](MessageAt message, const std::string& more) { stop_on_leave(message, more); },
       .said_bye = [this] { changed_.notify_all(); },
       .ended = [this, other] { events_.ended(other); },
-      .ending = [this, other] { rings_.read(other); },
       .lost = [this, other](const std::string& reason) { stop_on_loss(other, reason); },
       .overflowed = [this, other](std::size_t kept,
                                   std::int32_t tag) { stop_on_overflow(other, kept, tag); },
+      .unexpected = [this] { changed_.notify_all(); },  // for probe()
       .readable = [this] { rings_.read_memory_later(); },
+      .may_use_rings = [this, other] { rings_.join(other, peer(other)); },
   };
 }
 
 CpuReception::Events CpuMessages::events_of_reception() {
   return {
       .on_hello = [this](int rank, const std::shared_ptr<RecvConnection>& connection) -> CpuPeer* {
-        if (rings_.has(rank)) return nullptr;
         CpuPeer& sender = peer(rank);
-        sender.on_connected();
-        rings_.add(rank, sender, connection);
+        if (sender.is_connected()) return nullptr;
+        sender.on_connected(connection);
         return &sender;
       },
-      .on_frame = [this](int rank, const Frame& frame,
-                         const char* data) { return on_frame(rank, frame, data); },
       .on_calls = events_.on_calls,
       .on_failure = [this](const std::string& reason) { stop_on_listener_failure(reason); },
   };
@@ -174,12 +172,11 @@ std::shared_ptr<AsyncCall> CpuMessages::begin(const Task& task) {
   return call;
 }
 
-/// Begins this message and those after it. One that is complete at once is removed.
+/// Begins this message and those after it. Removes those that are complete at once.
 void CpuMessages::begin_from(MessageAt next) {
   if (!timer_runs_ || next->deadline() < timer_.expiry()) check_deadline();
   while (next != open_.end()) {
     const MessageAt message = next++;
-    rings_.begin_use(message->transfer.peer);
     peer(message->transfer.peer).begin(message);
   }
 }
@@ -199,10 +196,9 @@ bool CpuMessages::receive_now(const Transfer& transfer) {
   do {
     const std::lock_guard lock(mutex_);
     if (failure_ || agreeing_ || !open_.empty()) return false;
-    RecvConnection* const ring = rings_.fast_lane_of(transfer.peer);
-    if (ring == nullptr) return false;
+    if (!rings_.keep_awake()) return false;
     for (int looks = 0; looks < kLooksPerLock; ++looks) {
-      const auto next = peer(transfer.peer).receive_now(transfer, *ring);
+      const auto next = peer(transfer.peer).receive_now(transfer);
       if (next != CpuPeer::Next::late) return next == CpuPeer::Next::received;
     }
     if (!end) end = Clock::now() + CpuRings::kLongestSpin;
@@ -255,15 +251,6 @@ void CpuMessages::complete(MessageAt message) {
   if (open_.empty()) changed_.notify_all();
 }
 
-bool CpuMessages::on_frame(int from, const Frame& frame, const char* data) {
-  if (frame.kind == Frame::Kind::ring) return rings_.on_offer(from);
-  if (frame.kind == Frame::Kind::turn) return rings_.on_turn(from);
-  if (frame.kind == Frame::Kind::message) rings_.begin_use(from);
-  const bool is_sound = peer(from).on_frame(frame, data);
-  if (frame.kind == Frame::Kind::message) changed_.notify_all();  // for probe()
-  return is_sound;
-}
-
 bool CpuMessages::connect(const std::vector<int>& ranks) {
   bool is_connected = false;
   run_locked([&] {
@@ -283,7 +270,12 @@ bool CpuMessages::has_ended(int rank) {
 }
 
 void CpuMessages::use_rings(ShmRings rings) {
-  run_locked([&] { rings_.use(std::move(rings)); });
+  run_locked([&] {
+    rings_.use(std::move(rings));
+    for (int rank = 0; rank < context_.size; ++rank) {
+      if (const auto& peer = peers_[static_cast<std::size_t>(rank)]) rings_.join(rank, *peer);
+    }
+  });
 }
 
 void CpuMessages::move_until_complete(const MessageCall& call, Clock::time_point deadline) {

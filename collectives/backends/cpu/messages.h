@@ -112,7 +112,6 @@ class CpuMessages {
   void begin_from(MessageAt next);
   CpuPeer::Events events_of_peer(int other);
   CpuReception::Events events_of_reception();
-  bool on_frame(int from, const Frame& frame, const char* data);
   bool send_now(const Transfer& transfer);
   bool receive_now(const Transfer& transfer);
   CpuPeer& peer(int other);

@@ -83,7 +83,12 @@ CpuPeer::CpuPeer(boost::asio::io_context& context, const RunLocked& run_locked,
 
 void CpuPeer::begin(MessageAt message) {
   open();
+  begin_use();
   message->transfer.sends ? send(message) : receive(message);
+}
+
+void CpuPeer::begin_use() {
+  if (!std::exchange(is_used_, true)) events_.may_use_rings();
 }
 
 void CpuPeer::open() {
@@ -118,17 +123,18 @@ bool CpuPeer::send_now(const Transfer& transfer) {
   return true;
 }
 
-CpuPeer::Next CpuPeer::receive_now(const Transfer& transfer, RecvConnection& connection) {
+CpuPeer::Next CpuPeer::receive_now(const Transfer& transfer) {
   const bool is_first = !posted_.contains(transfer.tag) && !unexpected_.contains(transfer.tag);
-  if (!is_first || lost_ || received_bye_) return Next::other;
-  const auto frame = connection.peek_ring();
+  const bool has_ring = from_ && from_->has_ring();
+  if (!is_first || !has_ring || lost_ || received_bye_) return Next::other;
+  const auto frame = from_->peek_ring();
   if (!frame) return Next::late;
   const bool is_it = frame->is_sound() && frame->kind == Frame::Kind::message &&
                      frame->is_short != 0 && frame->tag == transfer.tag &&
                      static_cast<DataType>(frame->type) == transfer.type &&
                      frame->count == transfer.count && frame->number == received_ + 1;
   if (!is_it) return Next::other;
-  if (!connection.take_peeked(*frame, static_cast<char*>(transfer.data))) return Next::other;
+  if (!from_->take_peeked(*frame, static_cast<char*>(transfer.data))) return Next::other;
   ++received_;
   return_credit(cost_of(*frame));
   return Next::received;
@@ -208,11 +214,11 @@ void CpuPeer::clear_to_send(std::uint64_t number, MessageAt message) {
 
 /// If the peer is gone or has given up, nothing follows clear_to_send either; the end of its
 /// connection says so.
-bool CpuPeer::read_memory(const RecvConnection& connection) {
+bool CpuPeer::read_memory() {
   if (readings_.empty()) return false;
   const auto [number, message, place] = readings_.front();
   const std::size_t bytes = std::min(message->bytes() - message->moved, kReadPerTurn);
-  if (!read_piece(readings_.front(), {message->data() + message->moved, bytes}, connection)) {
+  if (!read_piece(readings_.front(), {message->data() + message->moved, bytes})) {
     readings_.pop_front();
     reads_memory_ = is_marked(place, first_.number);
     clear_to_send(number, message);
@@ -226,8 +232,7 @@ bool CpuPeer::read_memory(const RecvConnection& connection) {
 
 /// Reads in memory that both ranks map, or else through the kernel. If the peer has not given up
 /// until afterwards, the data was what it has sent.
-bool CpuPeer::read_piece(const Reading& reading, std::span<char> to,
-                         const RecvConnection& connection) const {
+bool CpuPeer::read_piece(const Reading& reading, std::span<char> to) const {
   const auto& [number, message, place] = reading;
   const auto from =
       heap_ && place.shared != 0 ? heap_->at(place.shared + message->moved, to.size()) : nullptr;
@@ -235,7 +240,7 @@ bool CpuPeer::read_piece(const Reading& reading, std::span<char> to,
   for (std::size_t at = 0; at < to.size(); at += kCopiedAtOnce) {
     std::memcpy(to.data() + at, from.get() + at, std::min(kCopiedAtOnce, to.size() - at));
   }
-  return !connection.has_writer_given_up();
+  return !from_->has_writer_given_up();
 }
 
 /// Counts `bytes` of a long message as moved; returns whether it is complete.
@@ -260,16 +265,22 @@ void CpuPeer::fail_unmatched_after_bye() {
   if (!announced_.empty()) events_.left(announced_.begin()->second, describe_unexpected());
 }
 
-void CpuPeer::offer_ring(std::shared_ptr<const ShmHeap> heap) {
+void CpuPeer::offer_ring(ShmRing ring, std::shared_ptr<const ShmHeap> heap) {
   open();
+  from_->set_ring(std::move(ring));
   heap_ = std::move(heap);
   reads_memory_ = true;
   connection_.send({.kind = Frame::Kind::ring});
 }
 
+void CpuPeer::set_awake(bool awake) {
+  if (from_ && from_->has_ring()) from_->set_awake(awake);
+  connection_.set_awake(awake);
+}
+
 void CpuPeer::send_bye() {
   sends_bye_ = true;
-  if (!accepted_ && !connection_.is_open()) return;  // there were no messages
+  if (!from_ && !connection_.is_open()) return;  // there were no messages
   open();
   connection_.send({.kind = Frame::Kind::bye}, nullptr, [this] {
     said_bye_ = true;
@@ -277,16 +288,18 @@ void CpuPeer::send_bye() {
   });
 }
 
-void CpuPeer::on_connected() {
-  accepted_ = true;
+void CpuPeer::on_connected(std::shared_ptr<RecvConnection> from) {
+  from_ = std::move(from);
   was_heard_ = true;
   if (sends_bye_) send_bye();
+  events_.may_use_rings();
 }
 
 bool CpuPeer::on_frame(const Frame& frame, const char* data) {
   was_heard_ = true;
   switch (frame.kind) {
     case Frame::Kind::message:
+      begin_use();
       return on_message(frame, data);
     case Frame::Kind::clear_to_send:
       return on_clear_to_send(frame.number);
@@ -300,11 +313,14 @@ bool CpuPeer::on_frame(const Frame& frame, const char* data) {
       received_bye_ = true;
       fail_unmatched_after_bye();
       return true;
+    case Frame::Kind::ring:
+      if (std::exchange(is_offered_, true)) return false;
+      events_.may_use_rings();
+      return true;
+    case Frame::Kind::turn:
+      return from_ && from_->turn_to_ring();
     case Frame::Kind::hello:
     case Frame::Kind::data:
-    case Frame::Kind::watch:
-    case Frame::Kind::ring:
-    case Frame::Kind::turn:
     case Frame::Kind::calls:
       break;
   }
@@ -321,6 +337,7 @@ bool CpuPeer::on_message(const Frame& frame, const char* data) {
         frame.tag,
         Unexpected{frame, {data, data + frame.follow(), unexpected_.get_allocator().resource()}});
     if (unexpected_.size() > kMostUnexpected) events_.overflowed(kMostUnexpected, frame.tag);
+    events_.unexpected();
     return true;
   }
   const MessageAt message = first->second;
@@ -391,7 +408,7 @@ void CpuPeer::count_silence(int ticks) {
 void CpuPeer::on_closed(const std::string& reason) {
   if (lost_ || is_ending_) return;
   is_ending_ = true;
-  events_.ending();
+  read_ring();
   lost_ = reason;
   events_.lost(reason);
 }

@@ -105,17 +105,20 @@ class CpuPeer {
     /// This rank's connection to the peer ended, or cannot be made.
     std::function<void()> ended;
 
-    /// The peer's connection ended, too: its last data has to be read now.
-    std::function<void()> ending;
-
-    /// Both ended; all open messages with the peer fail.
+    /// The peer's connection ended, too; all open messages with the peer fail.
     std::function<void(const std::string& reason)> lost;
 
     /// The peer sent more messages without a receive than are kept; `tag` is the last one's.
     std::function<void(std::size_t kept, std::int32_t tag)> overflowed;
 
+    /// A message came for which no receive waits.
+    std::function<void()> unexpected;
+
     /// read_memory() has something to do.
     std::function<void()> readable;
+
+    /// The two ranks may have become ready for rings: see CpuRings::join().
+    std::function<void()> may_use_rings;
   };
 
   /// `to` is where the peer listens. `first` is the first frame for it; its token also marks the
@@ -135,22 +138,23 @@ class CpuPeer {
   /// Sends a short message through the ring without a Message; false if it needs begin().
   bool send_now(const Transfer& transfer);
 
-  /// Receives the next message of `connection` in its ring without a Message. Returns `late` if it
+  /// Receives the next message in the peer's ring without a Message. Returns `late` if it
   /// has not come yet, `other` if something else has come or was expected before.
   enum class Next { received, late, other };
-  Next receive_now(const Transfer& transfer, RecvConnection& connection);
+  Next receive_now(const Transfer& transfer);
 
   /// Notifies the peer that no more messages follow, if there was ever one between the two.
   void send_bye();
 
   /// Whether the bye is written, or the peer is gone, or never exchanged a message with this rank.
   bool has_sent_all() const {
-    return said_bye_ || send_ended_ || lost_ || (!accepted_ && !connection_.is_open());
+    return said_bye_ || send_ended_ || lost_ || (!from_ && !connection_.is_open());
   }
 
   /// Events of the connection on which the peer sends: it was accepted; a frame or data came (as
   /// FrameReader::Events); it ended.
-  void on_connected();
+  void on_connected(std::shared_ptr<RecvConnection> from);
+  bool is_connected() const { return from_ != nullptr; }
   bool on_frame(const Frame& frame, const char* data);
   std::optional<char*> destination(std::uint64_t number, std::size_t bytes);
   void on_data(std::uint64_t number, std::size_t bytes);
@@ -162,16 +166,25 @@ class CpuPeer {
   /// Names the messages from the peer that were not received: "has sent tag 5".
   std::string describe_unexpected() const;
 
+  /// Whether the peer could write to a ring that this rank reads. Only ranks that exchange messages
+  /// need one: it takes memory.
+  bool needs_ring() const { return is_used_ && from_ && !from_->is_closed() && !from_->has_ring(); }
   /// Notifies the peer that this rank reads its ring and may read its memory, also in `heap`.
-  void offer_ring(std::shared_ptr<const ShmHeap> heap);
+  void offer_ring(ShmRing ring, std::shared_ptr<const ShmHeap> heap);
+
+  /// Whether the peer reads a ring that this rank does not write to yet.
+  bool is_offered_ring() const { return is_offered_ && !connection_.has_ring(); }
   /// Sends through a ring from now on, once everything sent before is written.
   void use_ring(ShmRing ring) { connection_.use_ring(std::move(ring)); }
-  void set_awake(bool awake) { connection_.set_awake(awake); }
+
+  /// While `awake`, these are called often: they read what the peer has written to its ring (and
+  /// return whether there was anything), and write what this rank's has room for.
+  void set_awake(bool awake);
+  bool read_ring() { return from_ && from_->read_ring(); }
   void go_on() { connection_.go_on(); }
 
   /// Reads one turn's bytes of a long message in the peer's memory; returns whether there was one.
-  /// The peer sends on `connection`.
-  bool read_memory(const RecvConnection& connection);
+  bool read_memory();
   bool is_reading() const { return !readings_.empty(); }
   /// Whether the peer still has to take a long message.
   bool is_awaited() const { return !announced_.empty(); }
@@ -195,6 +208,7 @@ class CpuPeer {
     MemoryPlace place;
   };
 
+  void begin_use();
   void on_send_ended(const std::string& reason);
   void count_silence(int ticks);
   bool is_short(const Transfer& transfer) const;
@@ -208,8 +222,7 @@ class CpuPeer {
   bool on_taken(std::uint64_t number, std::size_t bytes);
   void clear_to_send(std::uint64_t number, MessageAt message);
   bool advance(MessageAt message, std::size_t bytes);
-  bool read_piece(const Reading& reading, std::span<char> to,
-                  const RecvConnection& connection) const;
+  bool read_piece(const Reading& reading, std::span<char> to) const;
   void return_credit(std::size_t credit);
   void fail_unmatched_after_bye();
 
@@ -220,10 +233,12 @@ class CpuPeer {
   Events events_;
   const RunLocked run_locked_;
   SendConnection connection_;
+  std::shared_ptr<RecvConnection> from_;   // the peer's connection; null until it has connected
+  bool is_used_ = false;                   // there are messages
+  bool is_offered_ = false;                // the peer reads a ring of ours
   std::optional<std::string> send_ended_;  // the reason
   boost::asio::steady_timer silence_;      // runs after that
   bool was_heard_ = false;  // the peer's connection had something since the last tick
-  bool accepted_ = false;   // the peer has connected to us
   bool sends_bye_ = false;
   bool said_bye_ = false;  // it is written
   bool received_bye_ = false;

@@ -66,7 +66,7 @@ void CpuReception::add_connection(tcp::socket socket) {
       FrameReader::Events{
           .on_frame =
               [this, &accepted](const Frame& frame, const char* data) {
-                return accepted.peer != nullptr ? events_.on_frame(accepted.rank, frame, data)
+                return accepted.peer != nullptr ? accepted.peer->on_frame(frame, data)
                                                 : on_first_frame(accepted, frame);
               },
           .destination = [&accepted](std::uint64_t number,
@@ -92,7 +92,6 @@ bool CpuReception::on_first_frame(Accepted& accepted, const Frame& frame) {
     return true;
   }
   if (frame.kind != Frame::Kind::hello) return false;
-  accepted.rank = frame.tag;
   accepted.peer = events_.on_hello(frame.tag, accepted.connection);
   return accepted.peer != nullptr;
 }

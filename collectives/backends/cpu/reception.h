@@ -31,9 +31,6 @@ class CpuReception {
     /// null if the rank had a connection before.
     std::function<CpuPeer*(int rank, const std::shared_ptr<RecvConnection>& connection)> on_hello;
 
-    /// A frame about messages. Returns false if it is invalid.
-    std::function<bool(int rank, const Frame& frame, const char* data)> on_frame;
-
     /// A connection for CpuMesh::accept().
     std::function<void(int from, ddprun::Fd socket)> on_calls;
 
@@ -52,7 +49,6 @@ class CpuReception {
   struct Accepted {
     std::shared_ptr<RecvConnection> connection;
     CpuPeer* peer = nullptr;  ///< set by a hello
-    int rank = -1;            ///< of `peer`
   };
 
   void accept();

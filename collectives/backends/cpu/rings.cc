@@ -27,86 +27,40 @@ constexpr int kTurnInSpins = 4;
 
 }  // namespace
 
-CpuRings::CpuRings(boost::asio::io_context& context, RunLocked run_locked, int ranks)
-    : io_context_(context),
-      run_locked_(std::move(run_locked)),
-      idle_timer_(context),
-      links_(static_cast<std::size_t>(ranks)) {}
+CpuRings::CpuRings(boost::asio::io_context& context, RunLocked run_locked)
+    : io_context_(context), run_locked_(std::move(run_locked)), idle_timer_(context) {}
 
-void CpuRings::use(ShmRings rings) {
-  rings_.emplace(std::move(rings));
-  for (int rank = 0; rank < static_cast<int>(links_.size()); ++rank) {
-    if (!links_[static_cast<std::size_t>(rank)]) continue;
-    offer(rank);
-    if (link(rank).is_offered) turn(rank);
-  }
-}
-
-void CpuRings::add(int rank, CpuPeer& peer, const std::shared_ptr<RecvConnection>& connection) {
-  link(rank).peer = &peer;
-  link(rank).from = connection;
-  offer(rank);
-}
-
-void CpuRings::begin_use(int rank) {
-  if (!std::exchange(link(rank).is_used, true)) offer(rank);
-}
-
-/// Lets the sender write to a ring that this rank reads, if there is memory for it.
-void CpuRings::offer(int rank) {
-  const Link& sender = link(rank);
-  if (!rings_ || !sender.is_used || !sender.from || sender.from->is_closed()) return;
-  auto ring = rings_->from(rank);
-  if (!ring) return;
-  link(rank).from->set_ring(std::move(*ring));
-  link(rank).from->set_awake(awake_);
-  read_from_.push_back(&link(rank));
-  link(rank).peer->offer_ring(rings_->heap());
-}
-
-bool CpuRings::on_offer(int rank) {
-  if (std::exchange(link(rank).is_offered, true)) return false;
-  turn(rank);
-  return true;
-}
-
-bool CpuRings::on_turn(int rank) {
-  return link(rank).from->turn_to_ring();
-}
-
-void CpuRings::turn(int rank) {
-  auto ring = rings_ ? rings_->to(rank) : std::nullopt;
-  if (!ring) return;
-  CpuPeer& peer = *link(rank).peer;
-  peer.use_ring(std::move(*ring));
+/// If there is no memory for a ring, messages stay on the connection.
+void CpuRings::join(int rank, CpuPeer& peer) {
+  if (!rings_) return;
+  auto from = peer.needs_ring() ? rings_->from(rank) : std::nullopt;
+  if (from) peer.offer_ring(std::move(*from), rings_->heap());
+  auto to = peer.is_offered_ring() ? rings_->to(rank) : std::nullopt;
+  if (to) peer.use_ring(std::move(*to));
+  if (!from && !to) return;
   peer.set_awake(awake_);
-  written_to_.push_back(&peer);
+  if (std::ranges::count(peers_, &peer) == 0) peers_.push_back(&peer);
 }
 
-RecvConnection* CpuRings::fast_lane_of(int rank) {
-  RecvConnection* const from = link(rank).from.get();
-  if (!awake_ || from == nullptr || !from->has_ring() || !rings_->have_own_cpus()) return nullptr;
-  is_idle_ = false;  // so that it stays awake
-  return from;
-}
-
-void CpuRings::read(int rank) {
-  if (link(rank).from) link(rank).from->read_ring();
+bool CpuRings::keep_awake() {
+  if (!awake_ || !rings_->have_own_cpus()) return false;
+  is_idle_ = false;
+  return true;
 }
 
 /// Moves data in the rings; returns whether anything was read.
 bool CpuRings::move() {
   bool moved = false;
-  for (const Link* const each : read_from_) moved = each->from->read_ring() || moved;
+  for (CpuPeer* const peer : peers_) moved = peer->read_ring() || moved;
   moved = read_memory() || moved;
-  for (CpuPeer* const peer : written_to_) peer->go_on();
+  for (CpuPeer* const peer : peers_) peer->go_on();
   return moved;
 }
 
 /// Reads one turn of each rank; returns whether anything was read.
 bool CpuRings::read_memory() {
   bool moved = false;
-  for (const Link* const each : read_from_) moved = each->peer->read_memory(*each->from) || moved;
+  for (CpuPeer* const peer : peers_) moved = peer->read_memory() || moved;
   return moved;
 }
 
@@ -123,11 +77,10 @@ void CpuRings::read_memory_later() {
 
 void CpuRings::set_awake(bool awake) {
   awake_ = awake;
-  for (const Link* const each : read_from_) {
-    each->from->set_awake(awake);
-    if (each->peer->is_reading()) read_memory_later();
+  for (CpuPeer* const peer : peers_) {
+    peer->set_awake(awake);
+    if (peer->is_reading()) read_memory_later();
   }
-  for (CpuPeer* const peer : written_to_) peer->set_awake(awake);
 }
 
 /// Moves data until no thread has looked at the rings for a while.
@@ -162,7 +115,7 @@ void CpuRings::move_until(const std::function<bool()>& is_done, Clock::time_poin
 
 void CpuRings::look(Mover& mover) {
   if (!mover.is_counted) {
-    if (mover.is_done() || read_from_.empty()) return;
+    if (mover.is_done() || peers_.empty()) return;
     ++movers_;
     mover.is_counted = true;
     mover.has_own_cpu = rings_->have_own_cpus();
@@ -172,7 +125,7 @@ void CpuRings::look(Mover& mover) {
   const bool moved = move();
   const auto now = Clock::now();
   if (moved || mover.end == Clock::time_point{}) {
-    const bool is_read = std::ranges::any_of(written_to_, &CpuPeer::is_awaited);
+    const bool is_read = std::ranges::any_of(peers_, &CpuPeer::is_awaited);
     mover.end = std::min(now + kLongestSpin * (is_read ? kTurnInSpins : 1), mover.deadline);
   }
   const bool is_done = mover.is_done();

@@ -3,14 +3,13 @@
 
 #include <chrono>
 #include <functional>
-#include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 
-#include "collectives/backends/cpu/connections.h"
 #include "collectives/backends/cpu/peer.h"
 #include "collectives/backends/shm/ring.h"
 
@@ -25,27 +24,18 @@ namespace ddp::internal {
 /// Thread: any, under the lock of `run_locked`, which move_until() takes itself.
 class CpuRings {
  public:
-  CpuRings(boost::asio::io_context& context, RunLocked run_locked, int ranks);
+  CpuRings(boost::asio::io_context& context, RunLocked run_locked);
 
-  /// From now on ranks of this node use these rings, once both have them.
-  void use(ShmRings rings);
+  /// From now on there are these rings. join() has to be called for each peer.
+  void use(ShmRings rings) { rings_.emplace(std::move(rings)); }
 
-  /// The rank sends on this connection, its only one. `peer` must outlive this.
-  void add(int rank, CpuPeer& peer, const std::shared_ptr<RecvConnection>& connection);
-  /// The rank exchanges messages with this one: only then a ring takes memory.
-  void begin_use(int rank);
-  bool has(int rank) { return link(rank).from != nullptr; }
+  /// Lets the two ranks use a ring in each direction for which both are ready. `peer` must outlive
+  /// this.
+  void join(int rank, CpuPeer& peer);
 
-  /// The rank reads a ring of ours; below, it continues in its own. False if that cannot be.
-  bool on_offer(int rank);
-  bool on_turn(int rank);
-
-  /// Returns the rank's connection if its ring is looked at often and there are enough CPUs to wait
-  /// for it; else null.
-  RecvConnection* fast_lane_of(int rank);
-
-  /// Reads what the rank has written to its ring.
-  void read(int rank);
+  /// Whether rings are looked at often, and there are enough CPUs to wait for one. If so, they are
+  /// for a moment longer.
+  bool keep_awake();
 
   /// Schedules CpuPeer::read_memory(), which has something to do.
   void read_memory_later();
@@ -60,13 +50,6 @@ class CpuRings {
   void close() noexcept { idle_timer_.cancel(); }
 
  private:
-  struct Link {
-    CpuPeer* peer = nullptr;
-    std::shared_ptr<RecvConnection> from = {};
-    bool is_used = false;     ///< there are messages
-    bool is_offered = false;  ///< the rank reads a ring of ours
-  };
-
   /// A thread in move_until().
   struct Mover {
     const std::function<bool()>& is_done;
@@ -78,13 +61,6 @@ class CpuRings {
     int looks = 0;
   };
 
-  Link& link(int rank) {
-    auto& link = links_[static_cast<std::size_t>(rank)];
-    if (!link) link = std::make_unique<Link>();
-    return *link;
-  }
-  void offer(int rank);
-  void turn(int rank);
   bool move();
   void look(Mover& mover);
   bool read_memory();
@@ -95,10 +71,8 @@ class CpuRings {
   const RunLocked run_locked_;
   boost::asio::steady_timer idle_timer_;
   std::optional<ShmRings> rings_;
-  std::vector<std::unique_ptr<Link>> links_;  // by rank; null until it is first asked for
-  std::vector<const Link*> read_from_;        // ranks whose rings this one reads
-  std::vector<CpuPeer*> written_to_;          // ranks that read this one's
-  int movers_ = 0;                            // threads in move_until()
+  std::vector<CpuPeer*> peers_;    // with a ring in a direction
+  int movers_ = 0;                 // threads in move_until()
   bool awake_ = false;             // the rings are looked at often: nobody has to wake this rank
   bool is_idle_ = true;            // no thread has looked at them since the timer was set
   bool watches_idleness_ = false;  // the timer runs

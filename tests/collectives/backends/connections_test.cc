@@ -94,17 +94,18 @@ class EndlessWriter {
   std::size_t written_ = 0;
 };
 
-CpuPeer::Events events_that_count(int& endings, std::vector<std::string>& lost) {
+CpuPeer::Events events_that_keep(std::vector<std::string>& lost) {
   return {
       .done = [](MessageAt) {},
       .mismatched = [](MessageAt, const std::string&) {},
       .left = [](MessageAt, const std::string&) {},
       .said_bye = [] {},
       .ended = [] {},
-      .ending = [&endings] { ++endings; },
       .lost = [&lost](const std::string& reason) { lost.push_back(reason); },
       .overflowed = [](std::size_t, std::int32_t) {},
+      .unexpected = [] {},
       .readable = [] {},
+      .may_use_rings = [] {},
   };
 }
 
@@ -220,24 +221,31 @@ TEST_CASE("a byte that wakes the writer of a ring may be gone when it is looked 
   connection.close();
 }
 
-TEST_CASE("the end of a connection is reported once, even if the answer to its last frame fails") {
+TEST_CASE("the end of a connection is reported once, even if what came last is invalid") {
   Network network;
-  int endings = 0;
+  tcp::socket theirs(network.io);
+  theirs.connect(network.acceptor.local_endpoint());
+  const Fd shared = memory();
+  auto ring = ShmRing::create(shared, 0);
+  auto other_end = ShmRing::open(shared, 0);
+  REQUIRE((ring && other_end));
   std::vector<std::string> lost;
-  CpuPeer* again = nullptr;
-  auto events = events_that_count(endings, lost);
-  events.ending = [&] {
-    ++endings;
-    if (endings < 10) again->on_closed("Broken pipe");  // the answer's error
-  };
   const MemoryMark mark(1);
   CpuPeer peer(network.io, run, network.acceptor.local_endpoint(), {}, mark, 0,
-               *std::pmr::get_default_resource(), events);
-  again = &peer;
+               *std::pmr::get_default_resource(), events_that_keep(lost));
+  std::vector<std::string> closed;
+  peer.on_connected(std::make_shared<RecvConnection>(network.accept(), run, FrameReader::Events{},
+                                                     [&](const std::string& reason) {
+                                                       closed.push_back(reason);
+                                                       peer.on_closed(reason);
+                                                     }));
+  peer.offer_ring(std::move(*ring), nullptr);
+  REQUIRE(peer.on_frame({.kind = Frame::Kind::turn}, nullptr));
+  other_end->write(std::string(sizeof(Frame), '\xff'), {});
   peer.on_closed("its connection ended");
-  CHECK(endings == 1);
+  CHECK(closed == std::vector<std::string>{"it sent an invalid message"});
   CHECK(lost == std::vector<std::string>{"its connection ended"});
-  CHECK(peer.has_sent_all());
+  peer.close();
 }
 
 TEST_CASE("data read after its sender has given up is not taken for the message") {
@@ -253,7 +261,6 @@ TEST_CASE("data read after its sender has given up is not taken for the message"
   auto other_end = ShmRing::open(shared, 0);
   const auto arena = ShmArena::map(ShmArena::create(2), 2, 0);
   REQUIRE((ring && other_end && arena));
-  connection->set_ring(std::move(*ring));
 
   constexpr std::size_t kBytes = 4;
   const auto heap = std::make_shared<ShmHeap>(*arena, 0);
@@ -266,14 +273,14 @@ TEST_CASE("data read after its sender has given up is not taken for the message"
   std::memcpy(sent.get(), "sent", kBytes);
 
   int done = 0;
-  int endings = 0;
   std::vector<std::string> lost;
-  auto events = events_that_count(endings, lost);
+  auto events = events_that_keep(lost);
   events.done = [&](MessageAt) { ++done; };
   MemoryMark mark(4711);
   CpuPeer peer(network.io, run, network.acceptor.local_endpoint(), {.number = 4711}, mark, 0,
                *std::pmr::get_default_resource(), events);
-  peer.offer_ring(heap);
+  peer.on_connected(connection);
+  peer.offer_ring(std::move(*ring), heap);
   std::string got(kBytes, ' ');
   Message message{};
   message.transfer = {.sends = false,
@@ -298,7 +305,7 @@ TEST_CASE("data read after its sender has given up is not taken for the message"
     is_mapped ? other_end->give_up() : mark.remove();
     std::memcpy(sent.get(), "torn", kBytes);
   }
-  CHECK(peer.read_memory(*connection));
+  CHECK(peer.read_memory());
   CHECK_FALSE(peer.is_reading());
   CHECK(done == (gives_up ? 0 : 1));
   if (!gives_up) CHECK(got == "sent");
