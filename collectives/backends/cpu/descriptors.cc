@@ -3,8 +3,12 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <system_error>
+#include <vector>
+
+#include "base/fd.h"
 
 namespace ddp::internal {
 namespace {
@@ -30,6 +34,15 @@ void allow_descriptors(int ranks) noexcept {
   if (needed <= limit.rlim_cur) return;
   limit.rlim_cur = std::min(needed, limit.rlim_max);
   ::setrlimit(RLIMIT_NOFILE, &limit);  // if it fails, opening a descriptor fails and reports it
+}
+
+bool has_descriptors(std::size_t count) {
+  std::vector<ddprun::Fd> taken;
+  while (taken.size() < count) {
+    taken.emplace_back(::eventfd(0, EFD_CLOEXEC));
+    if (!taken.back()) return false;
+  }
+  return true;
 }
 
 }  // namespace ddp::internal

@@ -68,8 +68,7 @@ class CpuMessages {
   ~CpuMessages();
 
   /// Connects to these ranks, whether there are messages or not; has no effect for this rank.
-  /// Returns false if this rank cannot, or has failed.
-  bool connect(const std::vector<int>& ranks);
+  void connect(const std::vector<int>& ranks);
 
   /// Whether the connection to a rank has ended.
   bool has_ended(int rank);

@@ -387,7 +387,7 @@ void CpuPeer::on_data(std::uint64_t number, std::size_t bytes) {
 void CpuPeer::on_send_ended(const std::string& reason) {
   if (lost_ || send_ended_) return;
   send_ended_ = reason;
-  events_.ended();
+  if (!is_ending_) events_.ended();
   events_.said_bye();
   count_silence(0);
 }
@@ -408,6 +408,7 @@ void CpuPeer::count_silence(int ticks) {
 void CpuPeer::on_closed(const std::string& reason) {
   if (lost_ || is_ending_) return;
   is_ending_ = true;
+  if (!send_ended_) events_.ended();
   read_ring();
   lost_ = reason;
   events_.lost(reason);

@@ -102,10 +102,10 @@ class CpuPeer {
     /// The peer gets everything that this rank has sent, up to its bye.
     std::function<void()> said_bye;
 
-    /// This rank's connection to the peer ended, or cannot be made.
+    /// The connection in a direction ended, or cannot be made. Called once.
     std::function<void()> ended;
 
-    /// The peer's connection ended, too; all open messages with the peer fail.
+    /// The peer's connection ended; all open messages with the peer fail.
     std::function<void(const std::string& reason)> lost;
 
     /// The peer sent more messages without a receive than are kept; `tag` is the last one's.
@@ -130,8 +130,8 @@ class CpuPeer {
 
   /// Connects, so that the peer's end shows, also while this rank only receives.
   void open();
-  /// Whether the connection has ended, or cannot be made.
-  bool has_ended() const { return send_ended_.has_value(); }
+  /// Whether the connection in a direction has ended, or cannot be made.
+  bool has_ended() const { return send_ended_ || is_ending_; }
 
   void begin(MessageAt message);
 

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "collectives/backends/cpu/descriptors.h"
 #include "collectives/backends/shm/arena.h"
 #include "collectives/backends/shm/offer.h"
 
@@ -52,7 +53,8 @@ void write_cpus(ShmMember& member) {
   }
 }
 
-/// Maps memory for the node. That for the whole group takes no more; the node is not known yet.
+/// Maps memory for the node. That for the whole group takes no more; the node is not known yet. If
+/// a step fails on one rank, all know it before the next. Lone ranks take part, unless all are.
 std::optional<ShmArena> map_with_node(CpuListeners& listeners, const CpuMesh& mesh,
                                       CpuCollectives& whole, Nodes& nodes) {
   ddprun::Fd own = ShmArena::create(std::min(mesh.size(), ShmCollectives::kMostRanks));
@@ -64,6 +66,8 @@ std::optional<ShmArena> map_with_node(CpuListeners& listeners, const CpuMesh& me
   nodes = Nodes(whole.all_gather(source.rank));  // after this no rank opens another's
   if (source.rank == mesh.rank()) source.memory = std::move(own);
   auto arena = map_memory(mesh, std::move(source.memory), nodes);
+  const auto others = nodes.of(mesh.rank()).size() - 1;  // each connects, and is connected to
+  if (arena && !has_descriptors(2 * others)) arena.reset();
   if (arena) write_cpus(arena->members()[nodes.place_of(mesh.rank())]);
   if (nodes.largest() > 1) nodes = nodes.without_broken(whole.all_gather<int>(arena ? 1 : 0));
   if (nodes.of(mesh.rank()).size() == 1) return std::nullopt;
@@ -72,21 +76,16 @@ std::optional<ShmArena> map_with_node(CpuListeners& listeners, const CpuMesh& me
 
 }  // namespace
 
-/// If a step fails on one rank, all know it before the next. Lone ranks take part, unless all are.
 SharedMemory share_memory(const GroupContext& context, CpuListeners& listeners, const CpuMesh& mesh,
                           CpuCollectives& whole, CpuMessages& messages) {
   SharedMemory shared;
   auto arena = map_with_node(listeners, mesh, whole, shared.nodes);
   const auto& own = shared.nodes.of(mesh.rank());
-  if (arena) {
-    const bool is_whole = static_cast<int>(own.size()) == context.size;
-    shared.collectives = std::make_unique<ShmCollectives>(context_of_part(context, own),
-                                                          std::move(*arena), is_whole);
-  }
-  if (shared.nodes.largest() == 1) return shared;
-  const bool is_connected = arena && messages.connect(own);
-  shared.nodes = shared.nodes.without_broken(whole.all_gather<int>(is_connected ? 1 : 0));
-  if (shared.nodes.of(mesh.rank()).size() == 1) shared.collectives.reset();
+  if (!arena) return shared;
+  const bool is_whole = static_cast<int>(own.size()) == context.size;
+  shared.collectives = std::make_unique<ShmCollectives>(context_of_part(context, own),
+                                                        std::move(*arena), is_whole);
+  messages.connect(own);
   return shared;
 }
 

@@ -231,8 +231,11 @@ TEST_CASE("the end of a connection is reported once, even if what came last is i
   REQUIRE((ring && other_end));
   std::vector<std::string> lost;
   const MemoryMark mark(1);
+  int ended = 0;
+  auto events = events_that_keep(lost);
+  events.ended = [&] { ++ended; };
   CpuPeer peer(network.io, run, network.acceptor.local_endpoint(), {}, mark, 0,
-               *std::pmr::get_default_resource(), events_that_keep(lost));
+               *std::pmr::get_default_resource(), events);
   std::vector<std::string> closed;
   peer.on_connected(std::make_shared<RecvConnection>(network.accept(), run, FrameReader::Events{},
                                                      [&](const std::string& reason) {
@@ -245,6 +248,7 @@ TEST_CASE("the end of a connection is reported once, even if what came last is i
   peer.on_closed("its connection ended");
   CHECK(closed == std::vector<std::string>{"it sent an invalid message"});
   CHECK(lost == std::vector<std::string>{"its connection ended"});
+  CHECK(ended == 1);
   peer.close();
 }
 
