@@ -83,8 +83,8 @@ SharedMemory share_memory(const GroupContext& context, CpuListeners& listeners, 
   const auto& own = shared.nodes.of(mesh.rank());
   if (!arena) return shared;
   const bool is_whole = static_cast<int>(own.size()) == context.size;
-  shared.collectives = std::make_unique<ShmCollectives>(context_of_part(context, own),
-                                                        std::move(*arena), is_whole);
+  shared.collectives =
+      std::make_unique<ShmCollectives>(context_of_part(context, own), std::move(*arena), is_whole);
   messages.connect(own);
   return shared;
 }

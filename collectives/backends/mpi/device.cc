@@ -229,8 +229,8 @@ std::unique_ptr<MpiDevice::StagedMessages> MpiDevice::stage(Task& task) {
     const BesideCaptures beside;
     task.ready->wait();
     if (mpi_is_cuda_aware_) return nullptr;
-    return std::make_unique<StagedCopies>(
-      *gpu_, std::span(task.transfers.data(), task.transfers.size()));
+    return std::make_unique<StagedCopies>(*gpu_,
+                                          std::span(task.transfers.data(), task.transfers.size()));
   });
 }
 

@@ -173,8 +173,7 @@ TEST_CASE("a rank without descriptors for messages reports that, and the others 
     both_ways(group);
   });
   const auto ended = run_ranks(
-      2, command,
-      {{"DDP_TEST_TIMEOUT_MS", "600000"}, {"DDP_TEST_WITHOUT_SHARED_MEMORY", "1"}});
+      2, command, {{"DDP_TEST_TIMEOUT_MS", "600000"}, {"DDP_TEST_WITHOUT_SHARED_MEMORY", "1"}});
   INFO(ended[0].output << ended[1].output);
   CHECK(contains(ended[0].output, "rank 0 "));
   CHECK(contains(ended[0].output, "Too many open files"));
