@@ -54,7 +54,7 @@ class ProcessGroup(dist.ProcessGroup):
         self._coalesced: Optional[List[Work]] = None
         self._turns: Dict[int, threading.Lock] = {}  # of receives from any rank, by tag
 
-    # What the group is.
+    # The group's properties.
 
     def rank(self) -> int:
         return self._rank

@@ -232,7 +232,7 @@ TEST_CASE("a rank finds which rank's message came, and receives it", "[tcp][node
       count);
 }
 
-TEST_CASE("a probe for a message that does not come times out, and the group goes on") {
+TEST_CASE("a probe for a message that does not come times out, and the group is used further") {
   check_ranks(2, [](ProcessGroup& group) {
     group.barrier();
     if (group.rank() == 0) {
