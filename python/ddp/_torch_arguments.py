@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What c10d passes to a process group: tensors as buffers, lists, options."""
+"""What c10d passes to a process group, and gets: tensors as buffers, lists, options, errors."""
 from typing import Any, Callable, Dict, Optional, Sequence, Tuple, Union
 
 import torch
 import torch.distributed as dist
 from torch._C import _distributed_c10d as c10d
 
-from ddp._types import DataType, Error, ErrorKind, ReduceOp
+from ddp import _native, _types
+from ddp._types import DataType, ErrorKind, ReduceOp
 
 Tensor = torch.Tensor
 Buffer = Tuple[int, int, int, Tensor]  # of native.cc: address, count, type and owner
@@ -30,8 +31,23 @@ def is_async(opts: Any) -> bool:
     return not _knows_async or opts.asyncOp
 
 
+class Error(_types.Error, dist.DistBackendError):
+    """An error of ddp that is one of PyTorch's, too."""
+
+
+Error.__module__ = "ddp"
+_native.set_error(Error)  # from now on
+
+
+def _check_place(tensor: Tensor) -> None:
+    if not tensor.is_cpu:
+        text = f'a tensor is on {tensor.device}, and this group is for the CPU: name a backend for both, as "cpu:ddp,cuda:nccl"'
+        raise Error("ddp: " + text, ErrorKind.usage)
+
+
 def elements(tensor: Tensor) -> Buffer:
     """A contiguous tensor for calls that combine elements."""
+    _check_place(tensor)
     if tensor.dtype not in TYPES:
         raise Error(f"ddp: ranks cannot combine elements of {tensor.dtype}", ErrorKind.usage)
     return (tensor.data_ptr(), tensor.numel(), TYPES[tensor.dtype], tensor)
@@ -39,6 +55,7 @@ def elements(tensor: Tensor) -> Buffer:
 
 def moved(tensor: Tensor) -> Buffer:
     """A contiguous tensor for calls that only move elements: also of types that ddp does not know."""
+    _check_place(tensor)
     if tensor.dtype in TYPES:
         return (tensor.data_ptr(), tensor.numel(), TYPES[tensor.dtype], tensor)
     return (tensor.data_ptr(), tensor.numel() * tensor.element_size(), _BYTES, tensor)

@@ -19,10 +19,10 @@ from torch._C import _distributed_c10d as c10d
 import ddp
 from ddp import _native
 from ddp._torch_arguments import (
-    TYPES, copy_parts, dense_of, elements, is_async, joined, list_in, moved, only, op_number, options_of, room_for,
+    TYPES, Error, copy_parts, dense_of, elements, is_async, joined, list_in, moved, only, op_number, options_of, room_for,
 )  # fmt: skip
 from ddp._torch_work import AnySourceWork, Completer, DoneWork, Work
-from ddp._types import Error, ErrorKind, ReduceOp
+from ddp._types import ErrorKind, ReduceOp
 
 Tensor = torch.Tensor
 

@@ -9,7 +9,8 @@ import torch
 import torch.distributed as dist
 
 from ddp import _native
-from ddp._types import Error, ErrorKind
+from ddp._torch_arguments import Error
+from ddp._types import ErrorKind
 
 
 def milliseconds(timeout: Optional[timedelta]) -> int:

@@ -11,7 +11,6 @@ from datetime import timedelta
 from typing import Any, Dict, Optional, Sequence, Set
 
 import ddp
-from ddp import _native
 
 # PyTorch, which calls register() at its own end, is imported in the functions: this module may be imported first.
 
@@ -25,17 +24,6 @@ def register() -> None:
         # PyTorch's flight recorder attaches to backends in C++. ddp records its calls itself.
         recording: Set[str] = getattr(dist.distributed_c10d, "_FR_SELF_RECORDING_BACKENDS", set())
         recording.add("ddp")
-
-
-def _set_error() -> None:
-    """Makes each ddp.Error one of PyTorch's, too."""
-    import torch.distributed as dist
-
-    class Error(ddp.Error, dist.DistBackendError):
-        pass
-
-    Error.__module__ = "ddp"
-    _native.set_error(Error)
 
 
 _files: Dict[str, ddp.Store] = {}  # each is opened once in a process
@@ -61,10 +49,11 @@ def _store_of(store: Any, prefix: str, size: int) -> ddp.Store:
     return ddp.PrefixStore(prefix, own)
 
 
-def _create(options: Any, _: Any) -> Any:
+def _create(options: Any, backend_options: Any) -> Any:
+    from ddp._torch_devices import ProcessGroupOfDevices, others_of
     from ddp._torch_group import ProcessGroup
 
-    _set_error()
+    others, bound_device = others_of(options, backend_options)
 
     def make(rank: int, ranks: Sequence[int], name: str, timeout: Optional[timedelta]) -> ProcessGroup:
         """Joins a group of the job's `ranks`, by which messages name them."""
@@ -79,10 +68,13 @@ def _create(options: Any, _: Any) -> Any:
                 return None
             return make(members.index(rank), [ranks[member] for member in members], name, timeout)
 
-        return ProcessGroup(options.store, own, split)
+        return (ProcessGroupOfDevices if others else ProcessGroup)(options.store, own, split)
 
     ranks = options.global_ranks_in_group or range(options.group_size)
-    return make(options.group_rank, ranks, options.group_id, options.timeout)
+    group = make(options.group_rank, ranks, options.group_id, options.timeout)
+    if isinstance(group, ProcessGroupOfDevices):
+        group.add(others, bound_device)
+    return group
 
 
 register()

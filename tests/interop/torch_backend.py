@@ -303,8 +303,72 @@ def operations():
         dist.destroy_process_group()
 
 
+def stacks(folder):
+    """FSDP2, DTensor, a distributed checkpoint, pipelining, ZeRO and torch.compile on the backend."""
+    import torch.distributed._functional_collectives as funcol
+    import torch.distributed.checkpoint as dcp
+    from torch.distributed.fsdp import fully_shard
+    from torch.distributed.optim import ZeroRedundancyOptimizer
+    from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
+    from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+
+    dist.init_process_group("cpu:ddp")
+    rank, size = dist.get_rank(), dist.get_world_size()
+    mesh = dist.init_device_mesh("cpu", (size,))
+
+    whole = torch.arange(8.0 * size).reshape(2 * size, 4)
+    rows = distribute_tensor(whole, mesh, [Shard(0)])
+    expect(rows.redistribute(mesh, [Shard(1)]).full_tensor(), whole)
+    expect((rows @ rows.T).redistribute(mesh, [Replicate()]).to_local(), whole @ whole.T)
+
+    def model():
+        torch.manual_seed(0)
+        return torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 4))
+
+    def train(trained, optimizer):
+        for step in range(3):
+            torch.manual_seed(step)
+            trained(torch.randn(8, 16)).square().mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+    alone = model()
+    train(alone, torch.optim.Adam(alone.parameters(), foreach=False))
+    sharded = fully_shard(model(), mesh=mesh)
+    train(sharded, torch.optim.Adam(sharded.parameters(), foreach=False))
+    for mine, theirs in zip(alone.parameters(), sharded.parameters()):
+        torch.testing.assert_close(mine.detach(), theirs.full_tensor().detach())
+    zero = torch.nn.parallel.DistributedDataParallel(model())
+    train(zero, ZeroRedundancyOptimizer(zero.parameters(), torch.optim.Adam, foreach=False))
+    for mine, theirs in zip(alone.parameters(), zero.parameters()):
+        torch.testing.assert_close(mine, theirs)
+
+    dcp.async_save({"rows": rows}, checkpoint_id=folder).result()
+    loaded = {"rows": distribute_tensor(torch.zeros_like(whole), mesh, [Shard(0)])}
+    dcp.load(loaded, checkpoint_id=folder)
+    expect(loaded["rows"].full_tensor(), whole)
+
+    layer = torch.nn.Linear(16, 16)
+    with torch.no_grad():
+        layer.weight.copy_(2 * torch.eye(16))
+        layer.bias.zero_()
+    schedule = ScheduleGPipe(PipelineStage(layer, rank, size, torch.device("cpu")), 4)
+    batch = torch.ones(8, 16)
+    output = schedule.step(*([batch] if rank == 0 else []))
+    if rank == size - 1:
+        expect(output.detach(), 2.0**size)
+
+    @torch.compile(backend="aot_eager", fullgraph=True)
+    def compiled(tensor):
+        return funcol.all_reduce(tensor * 2, "sum", dist.group.WORLD) + 1
+
+    expect(compiled(full(1)), 2 * size + 1)
+    dist.destroy_process_group()
+
+
 def lost():
     """A rank dies while the others wait for it."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # both print
     dist.init_process_group("ddp")
     rank = dist.get_rank()
     dist.barrier()
@@ -317,7 +381,6 @@ def lost():
         work.get_future().wait()
     except RuntimeError as error:
         print(f"rank {rank}: {error}", flush=True)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # both ranks print
 
 
 def mismatch():
@@ -355,6 +418,30 @@ def beside():
     dist.destroy_process_group()
 
 
+def devices(config):
+    """A group with a backend for another device."""
+    dist.init_process_group(config)
+    size, group = dist.get_world_size(), dist.group.WORLD
+    assert {device.type for device in group._device_types} == {"cpu", "cuda"}
+    gloo = group._get_backend(torch.device("cuda"))
+    assert gloo.name() == "gloo"
+    alone = dist.new_group(backend="ddp")
+    fails(ddp.ErrorKind.usage, "is on meta", alone.allreduce, full(1).to("meta"))
+    # Without a GPU, the way of its tensors can be seen with tensors on the CPU.
+    group._register_backend(torch.device("cpu"), dist.ProcessGroup.BackendType.GLOO, gloo)
+    for is_own in (True, False):
+        group._is_own = lambda tensor, is_own=is_own: is_own
+        tensor, parts, whole = full(1), [full(0) for _ in range(size)], full(0, 3 * size)
+        dist.all_reduce(tensor)
+        expect(tensor, size)
+        dist.all_gather(parts, tensor)
+        expect(parts[-1], size)
+        dist.all_gather_into_tensor(whole, tensor)
+        expect(whole, size)
+    dist.barrier()
+    dist.destroy_process_group()
+
+
 def aborted():
     """A group is aborted while a call waits."""
     dist.init_process_group("ddp")
@@ -366,4 +453,4 @@ def aborted():
 
 WANTED = sys.argv[2:]
 if __name__ == "__main__":
-    globals()[sys.argv[1]]()
+    globals()[sys.argv[1]](*(WANTED if sys.argv[1] in ("stacks", "devices") else ()))

@@ -30,4 +30,11 @@ for rank in 0 2; do expect_stdout "rank $rank: .*timed out after 2 s in #1 all_r
 under ddprun --nproc_per_node 2 "$program" aborted
 expect_exit 0
 expect_stdout 'rank 0: ddp: rank 0 aborted the group'
+for config in cpu:ddp,cuda:gloo cuda:gloo,cpu:ddp; do
+  under ddprun --nproc_per_node 2 "$program" devices "$config"
+  expect_exit 0
+done
+
+under ddprun --nproc_per_node 2 "$program" stacks "$(new_folder)"
+expect_exit 0
 expect_no_process_left
