@@ -67,17 +67,38 @@ def op_number(op: Any) -> int:
     return _OPS[op.op]
 
 
+def joined(tensors: Sequence[Tensor]) -> Tensor:
+    return torch.cat([tensor.detach().reshape(-1) for tensor in tensors])
+
+
 def copy_parts(flat: Tensor, tensors: Sequence[Tensor]) -> None:
     for part, tensor in zip(torch.split(flat, [tensor.numel() for tensor in tensors]), tensors):
         tensor.detach().copy_(part.view(tensor.shape))
 
 
-def joined(tensors: Sequence[Tensor]) -> Tensor:
-    return torch.cat([tensor.detach().reshape(-1) for tensor in tensors])
+def _storage(tensor: Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
 
 
-def room_for(tensors: Sequence[Tensor]) -> Tensor:
-    return tensors[0].new_empty(sum(tensor.numel() for tensor in tensors))
+def _adjoining(tensors: Sequence[Tensor]) -> Optional[Tensor]:
+    """The tensors as one, if each begins where the one before it ends, as those of chunk() do."""
+    first, place = tensors[0], tensors[0].data_ptr()
+    for tensor in tensors:
+        if tensor.data_ptr() != place or tensor.dtype != first.dtype or not tensor.is_contiguous():
+            return None
+        if _storage(tensor) != _storage(first):
+            return None
+        place += tensor.numel() * tensor.element_size()
+    return first.detach().as_strided((sum(tensor.numel() for tensor in tensors),), (1,))
+
+
+def flat_of(outputs: Sequence[Tensor], input: Optional[Tensor] = None) -> Tuple[Tensor, Optional[Callable[[], Any]]]:
+    """One tensor for the call to write to while it reads the input, and how the outputs get their elements."""
+    whole = _adjoining(outputs)
+    if whole is not None and (input is None or _storage(input) != _storage(whole)):
+        return whole, None
+    flat = outputs[0].new_empty(sum(output.numel() for output in outputs))
+    return flat, lambda: copy_parts(flat, outputs)
 
 
 def dense_of(output: Tensor) -> Tuple[Tensor, Optional[Callable[[], Any]]]:

@@ -19,7 +19,7 @@ from torch._C import _distributed_c10d as c10d
 import ddp
 from ddp import _native
 from ddp._torch_arguments import (
-    TYPES, Error, copy_parts, dense_of, elements, is_async, joined, list_in, moved, only, op_number, options_of, room_for,
+    TYPES, Error, copy_parts, dense_of, elements, flat_of, is_async, joined, list_in, moved, only, op_number, options_of,
 )  # fmt: skip
 from ddp._torch_work import AnySourceWork, Completer, DoneWork, Work
 from ddp._types import ErrorKind, ReduceOp
@@ -295,9 +295,8 @@ class ProcessGroup(dist.ProcessGroup):
         opts = options_of(c10d.AllgatherOptions, opts)
         parts, input = list_in(outputs), only(inputs)
         self._check_parts(parts)
-        flat = room_for(parts)
-        return self._all_gather(flat, input, [part.numel() for part in parts], opts, list(parts),
-                                lambda: copy_parts(flat, parts))
+        flat, after = flat_of(parts, input)
+        return self._all_gather(flat, input, [part.numel() for part in parts], opts, list(parts), after)
 
     def all_gather_single(self, output: Tensor, input: Tensor, opts: Any = None) -> Work:
         opts = options_of(c10d.AllgatherOptions, opts)
@@ -349,9 +348,8 @@ class ProcessGroup(dist.ProcessGroup):
             return self._begin(_native.gather, (moved(input), None, opts.rootRank), opts, [])
         parts = list_in(outputs)
         self._check_parts(parts)
-        flat = room_for(parts)
-        return self._begin(_native.gather, (moved(input), moved(flat), opts.rootRank), opts, list(parts),
-                           lambda: copy_parts(flat, parts))
+        flat, after = flat_of(parts, input)
+        return self._begin(_native.gather, (moved(input), moved(flat), opts.rootRank), opts, list(parts), after)
 
     def gather_single(self, output: Tensor, input: Tensor, opts: Any = None) -> Work:
         opts = options_of(c10d.GatherOptions, opts, rootRank=opts)
@@ -377,10 +375,9 @@ class ProcessGroup(dist.ProcessGroup):
         opts = options_of(c10d.AllToAllOptions, opts)
         self._check_parts(outputs)
         self._check_parts(inputs)
-        flat = room_for(outputs)
+        flat, after = flat_of(outputs)
         return self._all_to_all(flat, [part.numel() for part in outputs], joined(inputs),
-                                [part.numel() for part in inputs], opts, list(outputs),
-                                lambda: copy_parts(flat, outputs))  # fmt: skip
+                                [part.numel() for part in inputs], opts, list(outputs), after)  # fmt: skip
 
     def all_to_all_single(self, output: Tensor, input: Tensor, output_splits: Sequence[int] = (),
                           input_splits: Sequence[int] = (), opts: Any = None) -> Work:

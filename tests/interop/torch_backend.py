@@ -99,6 +99,11 @@ def moves(rank, size):
 
     parts = [full(-1) for _ in range(size)]
     both(dist.all_gather, parts, full(rank), check=lambda: [expect(part, r) for r, part in enumerate(parts)])
+    parts = list(full(-1, 3 * size).chunk(size))  # they lie side by side
+    both(dist.all_gather, parts, full(rank, 3), check=lambda: [expect(part, r) for r, part in enumerate(parts)])
+    dist.all_gather(parts, parts[(rank + 1) % size])
+    for r, part in enumerate(parts):
+        expect(part, (r + 1) % size)
     uneven = [full(-1, r + 1) for r in range(size)]
     dist.all_gather(uneven, full(rank, rank + 1))
     for r, part in enumerate(uneven):
