@@ -6,9 +6,13 @@ package=$(realpath "$DDPRUN_BIN/../python")
 [ -e "$package/ddp/_native.abi3.so" ] || skip "ddp for Python is not built: it needs Python's headers"
 export PYTHONPATH=$package${PYTHONPATH:+:$PYTHONPATH}
 
-for module in "$package"/ddp/_*.py "$interop/../../docs/python.md"; do
-  "$python" -m doctest -o ELLIPSIS "$module" || fail "an example of $module"
-done
+"$python" - "$package"/ddp/_*.py <<'PROGRAM' || fail "an example of the package"
+import doctest, importlib, pathlib, sys
+
+modules = [importlib.import_module("ddp." + pathlib.Path(file).stem) for file in sys.argv[1:]]
+sys.exit(sum(doctest.testmod(module, optionflags=doctest.ELLIPSIS).failed for module in modules) > 0)
+PROGRAM
+"$python" -m doctest -o ELLIPSIS "$interop/../../docs/python.md" || fail "an example of docs/python.md"
 
 "$python" -c 'import mypy' 2>/dev/null || skip "no mypy: scripts/setup --interop installs it"
 mypy() {
