@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/hex.h"
+#include "base/text.h"
 
 namespace ddprun {
 namespace {

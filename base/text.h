@@ -1,13 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace ddprun {
+
+// Hexadecimal digits, in small letters.
+
+/// Writes two digits for each byte to `to`.
+void write_hex(std::string_view bytes, char* to);
+
+/// Returns two digits for each byte.
+std::string hex_text(std::string_view bytes);
+
+/// Returns `number` with at least `digits` digits.
+std::string hex_text(std::uint64_t number, std::size_t digits = 1);
 
 /// A duration as text, rounded down: "12 ms", "41.3 s", "96 s", "10 min", "3 h 12 min", "4 d 2 h".
 /// A negative one counts as zero.
@@ -50,5 +63,27 @@ std::string with_cxx_name(std::string line);
 
 /// Demangles a C++ name; returns other names unchanged.
 std::string demangled(const std::string& name);
+
+// The pieces of a text.
+
+/// Removes the text before the first `separator`, and the separator, from `rest`. Returns that
+/// text; all text if there is no separator.
+inline std::string_view take_piece(std::string_view& rest, char separator) {
+  const std::string_view piece = rest.substr(0, rest.find(separator));
+  rest.remove_prefix(std::min(piece.size() + 1, rest.size()));
+  return piece;
+}
+
+/// Returns the words between blanks, tabs and ends of lines.
+inline std::vector<std::string_view> words_between_blanks(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t\r\n";
+  std::vector<std::string_view> words;
+  for (auto at = text.find_first_not_of(kBlanks); at != text.npos;) {
+    const auto end = std::min(text.find_first_of(kBlanks, at), text.size());
+    words.push_back(text.substr(at, end - at));
+    at = text.find_first_not_of(kBlanks, end);
+  }
+  return words;
+}
 
 }  // namespace ddprun

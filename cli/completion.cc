@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "base/pieces.h"
+#include "base/text.h"
 #include "cli/line/flags.h"
 #include "cli/line/verb_line.h"
 #include "cli/manifest/manifest.h"

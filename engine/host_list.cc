@@ -7,7 +7,6 @@
 #include <set>
 
 #include "base/number.h"
-#include "base/pieces.h"
 #include "base/text.h"
 
 namespace ddprun::engine {

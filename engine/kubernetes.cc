@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cctype>
 
-#include "base/pieces.h"
 #include "base/text.h"
 #include "engine/engines.h"
 #include "engine/variables.h"

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/number.h"
-#include "base/pieces.h"
 #include "base/text.h"
 
 namespace ddprun::remote {

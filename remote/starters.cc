@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "remote/starters.h"
 
-#include "base/pieces.h"
 #include "base/text.h"
 #include "remote/launch_order.h"
 

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <sys/random.h>
 
-#include "base/hex.h"
+#include "base/text.h"
 
 namespace ddprun::rendezvous {
 

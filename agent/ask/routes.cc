@@ -5,7 +5,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/pieces.h"
 #include "base/text.h"
 
 namespace ddprun::agent::ask {

@@ -9,7 +9,6 @@
 
 #include "base/bounded_json.h"
 #include "base/number.h"
-#include "base/pieces.h"
 #include "base/text.h"
 
 namespace ddprun::agent {

@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "agent/job/outcome.h"
-#include "base/pieces.h"
 #include "base/text.h"
 #include "launcher/process/exit_status.h"
 

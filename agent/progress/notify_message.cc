@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/progress/notify_message.h"
 
-#include "base/pieces.h"
 #include "base/text.h"
 
 namespace ddprun::agent {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "base/pieces.h"
+#include "base/text.h"
 
 namespace ddprun::doctor {
 namespace {

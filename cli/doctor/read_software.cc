@@ -12,8 +12,7 @@
 
 #include "base/fd.h"
 #include "base/fnv.h"
-#include "base/hex.h"
-#include "base/pieces.h"
+#include "base/text.h"
 #include "cli/doctor/read_facts.h"
 #include "launcher/process/command_output.h"
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 
-#include "base/pieces.h"
+#include "base/text.h"
 #include "cli/line/setters.h"
 #include "engine/detect.h"
 

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "base/hex.h"
+#include "base/text.h"
 #include "cli/line/usage_error.h"
 
 namespace ddprun::cli {

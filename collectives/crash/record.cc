@@ -9,7 +9,6 @@
 #include <string_view>
 #include <typeinfo>
 
-#include "base/pieces.h"
 #include "base/text.h"
 #include "collectives/crash/backtrace.h"
 #include "collectives/crash/crash_report.h"

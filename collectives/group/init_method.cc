@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "base/number.h"
-#include "base/pieces.h"
+#include "base/text.h"
 #include "ddp/error.h"
 
 namespace ddp::internal {

@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include <utility>
 
-#include "base/hex.h"
+#include "base/text.h"
 #include "collectives/call/call.h"
 #include "collectives/training/checkpoint_file.h"
 #include "collectives/training/checkpoint_sum.h"

@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/bounded_json.h"
-#include "base/hex.h"
 #include "base/number.h"
+#include "base/text.h"
 #include "collectives/call/call.h"
 #include "collectives/little_endian.h"
 

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/number.h"
-#include "base/pieces.h"
+#include "base/text.h"
 
 namespace ddprun::launcher {
 namespace {

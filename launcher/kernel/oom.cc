@@ -10,7 +10,7 @@
 
 #include "base/file_text.h"
 #include "base/number.h"
-#include "base/pieces.h"
+#include "base/text.h"
 
 namespace ddprun::launcher {
 namespace {

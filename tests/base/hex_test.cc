@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/hex.h"
-
+#include "base/text.h"
 #include "tests/catch.h"
 
 namespace ddprun {
