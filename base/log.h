@@ -1,14 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "base/error.h"
-#include "base/log_line.h"
 
 namespace ddprun::log {
+
+// The format of ddprun's own lines.
+
+enum class Level { debug, info, warning, error, off };
+
+/// A message, the host that logged it and its time.
+struct Line {
+  Level level = Level::info;
+  std::string host;  ///< that logged it; empty: the job has one node
+  std::string text;  ///< may have several lines
+  std::chrono::system_clock::time_point at;
+};
+
+/// "ddprun: text"; if `host` is set, "ddprun: [host] text"; if `with_time`, after the time:
+/// "2026-11-23T17:51:50.123Z ddprun: text". Further lines of the text are indented under the first.
+/// Control characters are escaped, because some text comes from other hosts.
+std::string text_line(const Line& line, bool with_time);
+
+/// A JSON object in one line: "time", "level", "host" (unless empty) and "message".
+std::string json_line(const Line& line);
+
+/// One line, without host and time, for a ddprun on another host, which shows it.
+std::string relayed_line(const Line& line);
+
+/// Parses a line of relayed_line(), without the newline; leaves `host` and `at` unset. nullopt:
+/// something else wrote it.
+std::optional<Line> decode_relayed(std::string_view line);
 
 /// Sets the function that also gets each warning, and each recovery (`is_over`), at whatever level.
 /// An empty function removes it.
@@ -28,7 +56,7 @@ enum class Format { text, plain, json };
 /// "text", "plain" or "json". Errors: usage.
 Result<Format> parse_format(std::string_view name);
 
-/// How lines look: see base/log_line.h.
+/// How lines look.
 struct Style {
   Format format = Format::text;
   bool with_time = false;  ///< for text; JSON always has the time

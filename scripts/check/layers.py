@@ -55,7 +55,7 @@ CONFINED = {
     r"hwloc": r"launcher/kernel/topology\.cc",
     r"elfutils/": r"launcher/kernel/native_stack\.cc",
     r"openssl/": r"rendezvous/secret/openssl\.h",
-    r"nlohmann/": r"base/log_line\.cc|rendezvous/wire/(described|fields|protocol)\.(h|cc)|rendezvous/etcd/messages\.cc|agent/job/(error_file|events)\.cc|agent/worker/timer_request\.cc|launcher/process/recorded_calls\.cc|agent/diagnosis/(process_stack|python_stack|stacks)\.cc|agent/ask/(log_piece|routes|status)\.cc|agent/web/history\.cc|cli/(doctor/json|manual/schema)\.cc|collectives/failure/trace\.cc|collectives/training/safetensors\.cc",
+    r"nlohmann/": r"base/log\.cc|rendezvous/wire/(described|fields|protocol)\.(h|cc)|rendezvous/etcd/messages\.cc|agent/job/(error_file|events)\.cc|agent/worker/timer_request\.cc|launcher/process/recorded_calls\.cc|agent/diagnosis/(process_stack|python_stack|stacks)\.cc|agent/ask/(log_piece|routes|status)\.cc|agent/web/history\.cc|cli/(doctor/json|manual/schema)\.cc|collectives/failure/trace\.cc|collectives/training/safetensors\.cc",
     r"xxhash\.h": r"collectives/training/checkpoint_sum\.cc",
     r"mpi\.h": r"collectives/backends/mpi/plugin\w*\.(h|cc)",
     r"nccl\.h": r"collectives/backends/nccl/\w+\.(h|cc)",
