@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <span>
 
-#include "base/fnv.h"
+#include "base/hash.h"
 #include "base/text.h"
 
 namespace ddprun::agent {

@@ -12,7 +12,7 @@
 #include "agent/ask/unix_socket.h"
 #include "agent/job/command_line.h"
 #include "base/log.h"
-#include "base/sha256.h"
+#include "base/hash.h"
 #include "base/text.h"
 #include "rendezvous/net/addresses.h"
 #include "rendezvous/net/port_owner.h"

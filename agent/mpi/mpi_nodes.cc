@@ -2,11 +2,11 @@
 #include "agent/mpi/mpi_nodes.h"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <cstddef>
-#include <cstdint>
 #include <sstream>
+
+#include "base/hash.h"
+#include "base/text.h"
 
 namespace ddprun::agent {
 
@@ -61,11 +61,9 @@ std::string pmi1_mapping(const MpiNodes& nodes) {
 
 /// They are named by a hash (FNV-1a) of the round's name.
 std::vector<std::string> mpich_files(const MpiNodes& nodes, int node_rank) {
-  std::uint32_t hash = 2'166'136'261;
-  for (const char c : nodes.name) hash = (hash ^ static_cast<unsigned char>(c)) * 16'777'619;
-  std::array<char, 8> digits{};
-  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), hash, 16).ptr;
-  const std::string rest = std::string(digits.data(), end) + '_' + std::to_string(node_rank);
+  Fnv32 hash;
+  hash.add(nodes.name);
+  const std::string rest = hex_text(hash.value()) + '_' + std::to_string(node_rank);
   return {"mpich_shm_" + rest, "mpich_vci_" + rest};
 }
 

@@ -15,7 +15,7 @@
 #include <boost/asio/post.hpp>
 
 #include "agent/mpi/pmix_abi.h"
-#include "base/sha256.h"
+#include "base/hash.h"
 #include "base/text.h"
 
 namespace ddprun::agent {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/fd.h"
-#include "base/fnv.h"
+#include "base/hash.h"
 #include "base/text.h"
 #include "cli/doctor/read_facts.h"
 #include "launcher/process/command_output.h"

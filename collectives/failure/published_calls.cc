@@ -9,7 +9,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "base/fnv.h"
+#include "base/hash.h"
 
 namespace ddp::internal {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <sstream>
 
-#include "base/fnv.h"
+#include "base/hash.h"
 #include "collectives/call/call.h"
 #include "collectives/group/group_access.h"
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <unistd.h>
 
-#include "base/fnv.h"
+#include "base/hash.h"
 #include "base/number.h"
 #include "ddp/error.h"
 

@@ -4,7 +4,7 @@
 #define XXH_INLINE_ALL  // programs do not need the library at run time
 #include <xxhash.h>
 
-#include "base/fnv.h"
+#include "base/hash.h"
 #include "collectives/training/checkpoint_file.h"
 
 namespace ddp::internal {

@@ -8,7 +8,7 @@
 #include <system_error>
 #include <unistd.h>
 
-#include "base/fnv.h"
+#include "base/hash.h"
 #include "collectives/agreement/process_end.h"
 
 namespace ddp::internal {

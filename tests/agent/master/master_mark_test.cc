@@ -11,7 +11,7 @@
 
 #include "agent/master/master_connection.h"
 #include "base/fd.h"
-#include "base/sha256.h"
+#include "base/hash.h"
 #include "rendezvous/net/port_owner.h"
 #include "tests/catch.h"
 #include "tests/contains.h"

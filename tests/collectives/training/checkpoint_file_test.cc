@@ -9,7 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/fnv.h"
+#include "base/hash.h"
 #include "collectives/little_endian.h"
 #include "ddp/checkpoint.h"
 #include "ddp/process_group.h"

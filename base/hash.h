@@ -2,9 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace ddprun {
+
+/// SHA-256 (FIPS 180-4) of `text`, as 64 hexadecimal digits. For short texts on hosts that may lack
+/// OpenSSL.
+std::string sha256(std::string_view text);
 
 /// The hash FNV-1a (RFC 9923) with its offset basis and prime. Detects accidental changes, not
 /// deliberate ones.
