@@ -2,9 +2,11 @@
 #include "launcher/devices/gpu_wait.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdio>
 #include <iterator>
+
+#include "base/hash.h"
+#include "base/text.h"
 
 namespace ddprun::launcher {
 namespace {
@@ -76,13 +78,9 @@ double seconds_computed(const std::vector<GpuWait>& before, const std::vector<Gp
 std::string stack_blocks(std::string_view bytes) {
   std::string hashes;
   for (; bytes.size() >= kStackBlock; bytes.remove_prefix(kStackBlock)) {
-    std::uint32_t hash = 2166136261U;  // FNV-1a
-    for (const char byte : bytes.substr(0, kStackBlock)) {
-      hash = (hash ^ static_cast<unsigned char>(byte)) * 16777619U;
-    }
-    std::array<char, kHashLength + 1> text{};
-    std::snprintf(text.data(), text.size(), "%08x", hash);
-    hashes += text.data();
+    Fnv32 hash;
+    hash.add(bytes.substr(0, kStackBlock));
+    hashes += hex_text(hash.value(), kHashLength);
   }
   return hashes;
 }
