@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/secret.h"
 
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <new>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <utility>
+
+#include "base/text.h"
 
 namespace ddprun {
 
@@ -43,6 +47,15 @@ Secret take_variable(const char* name) {
   explicit_bzero(value, std::strlen(value));
   unsetenv(name);
   return taken;
+}
+
+std::string random_name() {
+  char bytes[16];
+  // 16 bytes come whole, or not at all: random(4), getrandom(2).
+  while (getrandom(bytes, sizeof bytes, 0) != sizeof bytes) {
+    if (errno != EINTR) std::abort();
+  }
+  return hex_text(std::string_view(bytes, sizeof bytes));
 }
 
 }  // namespace ddprun

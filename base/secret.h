@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <string_view>
 
 namespace ddprun {
@@ -32,5 +33,8 @@ class Secret {
 /// Takes the variable `name` out of this process's environment: overwrites its value where the
 /// kernel shows it (/proc/PID/environ), and removes it. Empty: the variable is unset or empty.
 Secret take_variable(const char* name);
+
+/// 128 random bits in hexadecimal: unique, and impossible to guess.
+std::string random_name();
 
 }  // namespace ddprun

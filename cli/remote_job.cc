@@ -8,6 +8,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/secret.h"
 #include "base/text.h"
 #include "cli/line/config.h"
 #include "cli/line/flags.h"
@@ -16,7 +17,6 @@
 #include "cli/resolve.h"
 #include "engine/allocation.h"
 #include "engine/host_list.h"
-#include "rendezvous/random_name.h"
 
 namespace ddprun::cli {
 namespace {
@@ -110,7 +110,7 @@ Result<Words> exported(const RawOptions& raw, const Host& host) {
 class Arguments {
  public:
   Arguments(const RawOptions& raw, const HostNames& hosts) : raw_(raw), hosts_(hosts) {
-    const std::string random = rendezvous::random_name();
+    const std::string random = random_name();
     id_ = random.substr(0, 8);
     ports_ = raw.remote.ports.empty() ? engine::ports_of(random.substr(8)) : raw.remote.ports;
     if (raw.master_port) ports_ = {*raw.master_port};

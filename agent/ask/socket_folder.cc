@@ -14,7 +14,7 @@
 
 #include "base/fd.h"
 #include "base/number.h"
-#include "rendezvous/random_name.h"
+#include "base/secret.h"
 
 namespace ddprun::agent::ask {
 namespace {
@@ -141,11 +141,11 @@ Result<std::string> socket_path(const std::vector<std::string>& folders, const s
 }
 
 Result<std::string> heartbeat_path(const std::vector<std::string>& folders) {
-  return path_of(folders, std::string(kHeartbeats) + rendezvous::random_name(), 0);
+  return path_of(folders, std::string(kHeartbeats) + random_name(), 0);
 }
 
 Result<std::string> recorder_path(const std::vector<std::string>& folders) {
-  const std::string random = rendezvous::random_name().substr(0, kRandomLength);
+  const std::string random = random_name().substr(0, kRandomLength);
   return path_of(folders, kRecorderFolder + random, kLongestRank);
 }
 

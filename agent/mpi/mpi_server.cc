@@ -17,7 +17,6 @@
 #include <string>
 #include <string_view>
 #include <sys/prctl.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <utility>
@@ -37,6 +36,7 @@
 #include "base/async_jobs.h"
 #include "base/fd.h"
 #include "base/host_name.h"
+#include "base/secret.h"
 #include "base/text.h"
 #include "launcher/guardian/guardian.h"
 #include "launcher/output/log_dir.h"
@@ -77,12 +77,6 @@ class Folder {
   std::string path_;
   Fd lock_;
 };
-
-std::string random_token() {
-  std::uint64_t bits = 0;
-  if (getrandom(&bits, sizeof bits, 0) != sizeof bits) bits = static_cast<std::uint64_t>(getpid());
-  return std::to_string(bits);
-}
 
 /// The result of an attempt to end an exchange.
 struct Attempt {
@@ -133,7 +127,7 @@ class NodeMpi {
     all_nodes_.resize(static_cast<size_t>(layout_.node_count));
     std::iota(all_nodes_.begin(), all_nodes_.end(), 0);
     exchange("nodes" + std::to_string(static_cast<int>(order_.mpi)), all_nodes_,
-             row_of(layout_, host_name(), random_token()),
+             row_of(layout_, host_name(), random_name()),
              [this](const std::string& rows, std::int64_t) { begin(rows); });
     look_for_uncalled();
     io_.run();

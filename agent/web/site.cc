@@ -7,8 +7,8 @@
 #include "agent/ask/status.h"
 #include "agent/web/metrics.h"
 #include "agent/web/page.h"
+#include "base/secret.h"
 #include "base/text.h"
-#include "rendezvous/random_name.h"
 
 namespace ddprun::agent::web {
 namespace {
@@ -52,7 +52,7 @@ bool is_any(const std::string& address) {
 Site::Site(const boost::asio::any_io_executor& executor, ask::Handler ask, std::string host_name)
     : ask_(std::move(ask)),
       host_name_(std::move(host_name)),
-      token_(rendezvous::random_name()),
+      token_(random_name()),
       access_(token_, host_name_),
       writes_(executor),
       next_look_(executor),

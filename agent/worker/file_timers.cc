@@ -12,10 +12,10 @@
 #include "agent/worker/worker_env.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/secret.h"
 #include "base/text.h"
 #include "launcher/process/exit_status.h"
 #include "launcher/process/process_use.h"
-#include "rendezvous/random_name.h"
 
 namespace ddprun::agent {
 namespace {
@@ -57,7 +57,7 @@ void FileTimers::open(const std::vector<std::string>& environment, const std::st
   if (enabled == nullptr || std::string_view(enabled) != "1") return;
   const char* given = find_variable(environment, kFile);
   const std::string path =
-      given != nullptr ? given : folder + "/timers_" + rendezvous::random_name();
+      given != nullptr ? given : folder + "/timers_" + random_name();
   if (const Result<> made = make_pipe(path); !made) {
     return log::warning(std::string(kEnabled) + ": " + made.error().message +
                         ": timers of workers do not run");

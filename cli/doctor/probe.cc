@@ -22,8 +22,8 @@
 
 #include "base/blocking_io.h"
 #include "base/byte_order.h"
+#include "base/secret.h"
 #include "base/signal_masked_thread.h"
-#include "rendezvous/random_name.h"
 
 namespace ddprun::doctor {
 namespace {
@@ -248,7 +248,7 @@ std::pair<Link, Fd> connect_link(int from, const Target& target, const Facts& fa
 Result<Answerer> Answerer::listen() {
   auto listener = std::make_shared<Fd>(listen_everywhere());
   if (!*listener) return os_error("cannot listen for the other nodes' probes", errno);
-  Answerer answerer(port_of(*listener), rendezvous::random_name());
+  Answerer answerer(port_of(*listener), random_name());
   signal_masked_thread([listener, token = answerer.token()] {
     answer_all(*listener, token);
   }).detach();

@@ -4,8 +4,8 @@
 #include <iterator>
 #include <utility>
 
+#include "base/secret.h"
 #include "rendezvous/net/addresses.h"
-#include "rendezvous/random_name.h"
 #include "rendezvous/session/server.h"
 
 namespace ddprun::rendezvous {

@@ -5,8 +5,8 @@
 
 #include <boost/asio/post.hpp>
 
+#include "base/secret.h"
 #include "rendezvous/net/addresses.h"
-#include "rendezvous/random_name.h"
 
 namespace ddprun::rendezvous {
 
