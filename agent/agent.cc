@@ -19,7 +19,6 @@
 #include "agent/master/master.h"
 #include "agent/run.h"
 #include "agent/worker/worker_interface.h"
-#include "base/host_name.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "launcher/guardian/guardian.h"
@@ -28,6 +27,7 @@
 #include "launcher/process/signal_catchers.h"
 #include "launcher/process/signals.h"
 #include "launcher/process/spawn.h"
+#include "rendezvous/net/addresses.h"
 
 namespace ddprun::agent {
 namespace {
@@ -97,7 +97,7 @@ bool contains(std::span<const int> signals, int signal) {
 
 Agent::Agent(const JobSpec& job, Events& events)
     : job_(job),
-      host_name_(host_name()),
+      host_name_(rendezvous::host_name()),
       output_(io_.get_executor()),
       signals_(io_.get_executor()),
       master_(io_.get_executor(), job_, host_name_,

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "agent/worker/worker_env.h"
-#include "base/host_name.h"
 #include "cli/line/config_file.h"
 #include "cli/line/secret.h"
 #include "cli/program.h"
@@ -69,7 +68,7 @@ Host this_host(TakenVariables taken) {
   if (taken.etcd_user) host.etcd_user = std::make_shared<Secret>(std::move(taken.etcd_user));
   host.read_secret = read_secret_file;
   host.seal = rendezvous::munge_seal;
-  host.name = host_name();
+  host.name = rendezvous::host_name();
   host.environment = launcher::own_environment();
   host.cpus = launcher::allowed_cpus;
   host.topology = [] { return launcher::discover_topology(launcher::allowed_cpus()); };

@@ -21,7 +21,6 @@
 #include "agent/mpi/mpi_server.h"
 #include "agent/run.h"
 #include "base/colour.h"
-#include "base/host_name.h"
 #include "base/log.h"
 #include "base/secret.h"
 #include "cli/ask/verbs.h"
@@ -36,6 +35,7 @@
 #include "launcher/process/signals.h"
 #include "remote/launch.h"
 #include "remote/remote_agent.h"
+#include "rendezvous/net/addresses.h"
 
 namespace {
 
@@ -58,8 +58,8 @@ int fail(const Error& error) {
 /// Sets the style of ddprun's own lines, and logs the first ones.
 void begin_log(const agent::JobSpec& job) {
   log::set_level(job.log_level);
-  launcher::set_log_style(
-      log::style_for(job.log_format, job.log_level, job.max_nodes > 1 ? host_name() : ""));
+  launcher::set_log_style(log::style_for(job.log_format, job.log_level,
+                                         job.max_nodes > 1 ? rendezvous::host_name() : ""));
   for (const std::string& warning : job.warnings) log::warning(warning);
   for (const std::string& origin : job.origins) log::debug(origin);
 }

@@ -35,13 +35,13 @@
 #include "agent/mpi/pmix_server.h"
 #include "base/async_jobs.h"
 #include "base/fd.h"
-#include "base/host_name.h"
 #include "base/secret.h"
 #include "base/text.h"
 #include "launcher/guardian/guardian.h"
 #include "launcher/output/log_dir.h"
 #include "launcher/process/process_use.h"
 #include "launcher/process/spawn.h"
+#include "rendezvous/net/addresses.h"
 
 namespace ddprun::agent {
 namespace {
@@ -127,7 +127,7 @@ class NodeMpi {
     all_nodes_.resize(static_cast<size_t>(layout_.node_count));
     std::iota(all_nodes_.begin(), all_nodes_.end(), 0);
     exchange("nodes" + std::to_string(static_cast<int>(order_.mpi)), all_nodes_,
-             row_of(layout_, host_name(), random_name()),
+             row_of(layout_, rendezvous::host_name(), random_name()),
              [this](const std::string& rows, std::int64_t) { begin(rows); });
     look_for_uncalled();
     io_.run();

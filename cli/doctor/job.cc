@@ -9,7 +9,6 @@
 
 #include "agent/job/outcome.h"
 #include "agent/run.h"
-#include "base/host_name.h"
 #include "base/log.h"
 #include "cli/doctor/json.h"
 #include "cli/doctor/node.h"
@@ -58,8 +57,8 @@ std::string address_of(const rendezvous::Endpoint& endpoint) {
 
 Findings examine_alone(const Job& job, const Facts& facts, const Error& error) {
   const rendezvous::Endpoint endpoint{job.spec.master_addr, job.spec.master_port};
-  Findings findings = judge_rendezvous(
-      error, {endpoint.host, endpoint.port, address_of(endpoint), host_name(), job.spec.max_nodes});
+  Findings findings = judge_rendezvous(error, {endpoint.host, endpoint.port, address_of(endpoint),
+                                               rendezvous::host_name(), job.spec.max_nodes});
   for (Finding& finding : examine({facts}, {})) findings.push_back(std::move(finding));
   return findings;
 }

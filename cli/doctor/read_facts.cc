@@ -20,7 +20,6 @@
 
 #include "base/fd.h"
 #include "base/file_text.h"
-#include "base/host_name.h"
 #include "base/signal_masked_thread.h"
 #include "launcher/devices/gpu_errors.h"
 #include "launcher/devices/gpu_use.h"
@@ -29,6 +28,7 @@
 #include "launcher/kernel/kernel_log.h"
 #include "launcher/kernel/process_sample.h"
 #include "launcher/process/py_spy.h"
+#include "rendezvous/net/addresses.h"
 
 namespace ddprun::doctor {
 namespace {
@@ -256,7 +256,7 @@ void read_devices(Facts& facts, const Order& order, const std::string& root) {
 
 Facts read_facts(const Order& order, const std::string& way) {
   Facts facts;
-  facts.host = host_name();
+  facts.host = rendezvous::host_name();
   facts.problem = order.problem;
   facts.workers_problem = order.workers_problem;
   facts.workers = order.workers;
@@ -278,7 +278,7 @@ Facts read_facts_in_time(const Order& order, const std::string& way) {
   signal_masked_thread(std::move(reading)).detach();
   if (facts.wait_for(kReadingLimit) == std::future_status::ready) return facts.get();
   Facts none;
-  none.host = host_name();
+  none.host = rendezvous::host_name();
   none.missing = "a disk, Python or a driver there has not answered for " +
                  std::to_string(kReadingLimit.count()) + " s";
   return none;

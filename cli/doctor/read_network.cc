@@ -12,10 +12,10 @@
 
 #include "base/fd.h"
 #include "base/file_text.h"
-#include "base/host_name.h"
 #include "cli/doctor/interfaces.h"
 #include "cli/doctor/judge_node.h"
 #include "cli/doctor/read_facts.h"
+#include "rendezvous/net/addresses.h"
 
 namespace ddprun::doctor {
 namespace {
@@ -93,7 +93,7 @@ void read_gloo(Facts& facts, const std::vector<Interface>& interfaces) {
 }  // namespace
 
 void read_network(Facts& facts, const std::string& way, const std::string& root) {
-  if (facts.host.empty()) facts.host = host_name();
+  if (facts.host.empty()) facts.host = rendezvous::host_name();
   const std::vector<Interface> interfaces = read_interfaces();
   read_gloo(facts, interfaces);
   const Interface nccl = nccl_interface(interfaces, variable("NCCL_SOCKET_IFNAME"));

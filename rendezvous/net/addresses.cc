@@ -10,6 +10,7 @@
 #include <random>
 #include <string>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/udp.hpp>
@@ -187,6 +188,11 @@ std::optional<std::vector<tcp::endpoint>> where_to_host(const Endpoint& endpoint
     return every_address(endpoint.port);
   }
   return addresses;
+}
+
+std::string host_name() {
+  char name[256] = {};
+  return gethostname(name, sizeof name - 1) == 0 ? name : "localhost";
 }
 
 }  // namespace ddprun::rendezvous

@@ -55,4 +55,7 @@ std::optional<std::vector<boost::asio::ip::tcp::endpoint>> where_to_host(
     const Endpoint& endpoint, const std::vector<boost::asio::ip::tcp::endpoint>& addresses,
     std::optional<bool> is_host);
 
+/// The name of this host from gethostname(2); "localhost" if that fails.
+std::string host_name();
+
 }  // namespace ddprun::rendezvous
