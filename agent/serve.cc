@@ -21,7 +21,7 @@
 #include "launcher/process/signal_reader.h"
 #include "launcher/process/signals.h"
 #include "launcher/process/spawn.h"
-#include "rendezvous/net/resolver.h"
+#include "rendezvous/net/addresses.h"
 #include "rendezvous/session/server.h"
 
 namespace ddprun::agent {

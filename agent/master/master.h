@@ -10,7 +10,7 @@
 
 #include "agent/job/job_spec.h"
 #include "base/error.h"
-#include "rendezvous/net/resolver.h"
+#include "rendezvous/net/addresses.h"
 #include "rendezvous/session/server.h"
 
 namespace ddprun::agent {

@@ -195,4 +195,9 @@ std::string host_name() {
   return gethostname(name, sizeof name - 1) == 0 ? name : "localhost";
 }
 
+void Resolver::resolve(const Endpoint& endpoint, Hook resolved) {
+  look_up_ = std::make_unique<AsyncJobs>(executor_);
+  look_up_->run([endpoint] { return rendezvous::resolve(endpoint); }, std::move(resolved));
+}
+
 }  // namespace ddprun::rendezvous

@@ -12,8 +12,8 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "base/error.h"
+#include "rendezvous/net/addresses.h"
 #include "rendezvous/net/endpoint.h"
-#include "rendezvous/net/resolver.h"
 
 namespace ddprun::rendezvous {
 

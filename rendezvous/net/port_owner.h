@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "rendezvous/net/resolver.h"
+#include "rendezvous/net/addresses.h"
 
 namespace ddprun::rendezvous {
 

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "rendezvous/net/dialer.h"
-#include "rendezvous/net/resolver.h"
 #include "tests/catch.h"
 #include "tests/must.h"
 #include "tests/rendezvous/session/network.h"
