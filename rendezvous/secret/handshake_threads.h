@@ -2,18 +2,41 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <deque>
 #include <functional>
 #include <list>
 #include <memory>
+#include <optional>
 #include <string>
+#include <unordered_map>
 
 #include <boost/asio/any_io_executor.hpp>
 
 #include "base/async_jobs.h"
 #include "base/error.h"
 #include "rendezvous/secret/secure_channel.h"
+#include "store/guests.h"
 
 namespace ddprun::rendezvous {
+
+/// Connections that wait for their handshake. DECIDES whose is next: one of each address in turn, so
+/// that one host, such as a stranger who begins thousands, does not hold up the others.
+class HandshakeQueue {
+ public:
+  using Number = std::uint64_t;  ///< of a connection
+
+  void add(store::Site site, Number number);
+
+  /// Takes the next one out; nullopt: there is none.
+  std::optional<Number> next();
+
+  bool is_empty() const { return turns_.empty(); }
+
+ private:
+  std::unordered_map<store::Site, std::deque<Number>> waiting_;
+  std::deque<store::Site> turns_;  // sites with connections, the next one first
+};
 
 /// Threads that compute a master's answers to agents' first records. An answer takes longer than
 /// all else that the master does for an agent, and thousands may be asked for at once. The threads

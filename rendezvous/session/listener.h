@@ -15,7 +15,6 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "base/error.h"
-#include "rendezvous/secret/handshake_queue.h"
 #include "rendezvous/secret/handshake_threads.h"
 #include "rendezvous/secret/secure_channel.h"
 #include "store/guests.h"

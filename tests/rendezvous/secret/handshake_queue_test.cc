@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "rendezvous/secret/handshake_queue.h"
-
 #include <string>
 
+#include "rendezvous/secret/handshake_threads.h"
 #include "tests/catch.h"
 
 using ddprun::rendezvous::HandshakeQueue;
