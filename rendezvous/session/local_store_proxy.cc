@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/log.h"
-#include "rendezvous/access/tunnel_end.h"
+#include "rendezvous/access/tunnel_line.h"
 #include "rendezvous/session/agent_session.h"
 #include "rendezvous/session/server.h"
 

@@ -16,7 +16,7 @@
 #include "base/error.h"
 #include "base/limited_log.h"
 #include "rendezvous/access/store_admission_queue.h"
-#include "rendezvous/access/tunnel_end.h"
+#include "rendezvous/access/tunnel_line.h"
 #include "rendezvous/net/boot_timer.h"
 #include "rendezvous/net/endpoint.h"
 #include "rendezvous/net/stream_socket.h"
