@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/boot_clock.h"
-#include "rendezvous/etcd/requests.h"
+#include "rendezvous/etcd/messages.h"
 
 // DECIDES which node is the job's master, by a key in etcd that only one can make. Pure: no socket,
 // no timer, no clock. Candidate performs the actions.
