@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 #include "base/fd.h"
-#include "store/protocol.h"
+#include "store/wire.h"
 
 namespace ddprun::store {
 

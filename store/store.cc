@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/number.h"
-#include "store/protocol.h"
+#include "store/wire.h"
 
 namespace ddprun::store {
 

@@ -9,7 +9,7 @@
 #include "collectives/signal_masked_thread.h"
 #include "collectives/time_limit.h"
 #include "ddp/error.h"
-#include "store/protocol.h"
+#include "store/wire.h"
 
 namespace ddp::internal {
 namespace {
