@@ -8,7 +8,7 @@
 
 #include "agent/ask/socket_folder.h"
 #include "agent/diagnosis/whereabouts.h"
-#include "agent/job/consequence.h"
+#include "agent/job/first_failure.h"
 #include "agent/job/report.h"
 #include "agent/worker/worker_devices.h"
 #include "agent/worker/worker_env.h"

@@ -9,7 +9,7 @@
 
 #include "agent/diagnosis/python_stack.h"
 #include "agent/diagnosis/whereabouts.h"
-#include "agent/job/consequence.h"
+#include "agent/job/first_failure.h"
 #include "agent/job/outcome.h"
 #include "base/log.h"
 #include "base/text.h"

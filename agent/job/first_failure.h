@@ -9,6 +9,16 @@
 
 namespace ddprun::agent {
 
+// Guesses from the exception or the last words: programs choose their words.
+
+/// Whether a failure looks like the consequence of an event, or of a missing event, in another
+/// rank: the words mention a timeout, or a lost peer or connection.
+bool is_consequence(const rendezvous::Failure& failure);
+
+/// Whether the words mention a peer that has ended, or a lost connection. A timeout does not count:
+/// the missing rank may still run.
+bool says_it_lost_a_peer(const rendezvous::Failure& failure);
+
 /// DECIDES which of this node's failures of a round is reported as the first. A worker that fails
 /// may close its connections some time before its process ends, for example while it unwinds the
 /// stack. Another worker that loses its connection by this may end first. So a failure whose words

@@ -3,7 +3,7 @@
 
 #include <csignal>
 
-#include "agent/job/consequence.h"
+#include "agent/job/first_failure.h"
 #include "tests/catch.h"
 
 namespace ddprun::agent {

@@ -3,7 +3,6 @@
 
 #include <string>
 
-#include "agent/job/consequence.h"
 #include "tests/catch.h"
 
 namespace ddprun::agent {

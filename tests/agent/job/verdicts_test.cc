@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "agent/diagnosis/whereabouts.h"
-#include "agent/job/consequence.h"
+#include "agent/job/first_failure.h"
 #include "rendezvous/blame/suspect.h"
 #include "tests/catch.h"
 
