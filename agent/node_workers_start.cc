@@ -8,7 +8,7 @@
 
 #include "agent/job/report.h"
 #include "agent/node_workers.h"
-#include "agent/worker/template_command.h"
+#include "agent/worker/worker_command.h"
 #include "agent/worker/worker_env.h"
 #include "base/log.h"
 #include "base/text.h"

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "agent/master/master.h"
-#include "agent/worker/template_command.h"
 #include "agent/worker/worker_command.h"
 #include "agent/worker/worker_devices.h"
 #include "agent/worker/worker_env.h"

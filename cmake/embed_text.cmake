@@ -1,4 +1,4 @@
-# Makes a file one text that is compiled in: cmake -D FILE=preload.py -D HEADER=agent/worker/template_command.h
+# Makes a file one text that is compiled in: cmake -D FILE=preload.py -D HEADER=agent/worker/worker_command.h
 # -D NAMESPACE=ddprun::agent -D NAME=kTemplateProgram -D OUTPUT=program.cc -P embed_text.cmake
 cmake_minimum_required(VERSION 3.25)
 

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "agent/worker/template_command.h"
+#include "agent/worker/worker_command.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "launcher/process/process_use.h"

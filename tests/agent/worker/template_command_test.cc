@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/worker/template_command.h"
-
 #include <chrono>
 #include <cstddef>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "agent/worker/worker_command.h"
 #include "tests/catch.h"
 
 using namespace ddprun;
