@@ -12,9 +12,9 @@
 
 #include "agent/ask/socket_folder.h"
 #include "agent/diagnosis/gone_message.h"
-#include "agent/job/command_line.h"
 #include "agent/job/error_file.h"
 #include "agent/job/first_failure.h"
+#include "agent/job/job_spec.h"
 #include "agent/job/report.h"
 #include "agent/master/master.h"
 #include "agent/run.h"

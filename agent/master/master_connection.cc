@@ -10,9 +10,9 @@
 #include <boost/asio/post.hpp>
 
 #include "agent/ask/unix_socket.h"
-#include "agent/job/command_line.h"
-#include "base/log.h"
+#include "agent/job/job_spec.h"
 #include "base/hash.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "rendezvous/net/addresses.h"
 #include "rendezvous/net/port_owner.h"

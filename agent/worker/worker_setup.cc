@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include <utility>
 
-#include "agent/job/command_line.h"
+#include "agent/job/job_spec.h"
 #include "agent/worker/worker_command.h"
 #include "agent/worker/worker_devices.h"
 #include "base/log.h"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/job/command_line.h"
-
+#include "agent/job/job_spec.h"
 #include "tests/catch.h"
 
 namespace ddprun::agent {
