@@ -28,7 +28,7 @@ hash_of("${js}" js_hash)
 string(REPLACE "/*page.css*/" "${css}" page "${html}")
 string(REPLACE "/*page.js*/" "${js}" page "${page}")
 file(WRITE ${OUTPUT} "// Made by cmake/embed_page.cmake.
-#include \"agent/web/page.h\"
+#include \"agent/web/site.h\"
 
 namespace ddprun::agent::web {
 

@@ -6,7 +6,6 @@
 
 #include "agent/ask/status.h"
 #include "agent/web/metrics.h"
-#include "agent/web/page.h"
 #include "base/secret.h"
 #include "base/text.h"
 

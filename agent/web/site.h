@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -17,6 +18,13 @@
 #include "rendezvous/net/endpoint.h"
 
 namespace ddprun::agent::web {
+
+/// The page, one HTML text with its style and script, made of page.html, page.css and page.js by
+/// cmake/embed_page.cmake.
+extern const std::string_view kPage;
+
+/// Lets a browser run this script, use this style and ask this server, and nothing else.
+extern const std::string_view kPagePolicy;
 
 /// The page of a job and its metrics, for browsers and Prometheus (--web). Asks the job only for a
 /// request, and while a page is open: twice a second, or less often if answers are slow, once for

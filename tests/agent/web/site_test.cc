@@ -15,7 +15,6 @@
 #include <boost/asio/write.hpp>
 
 #include "agent/ask/status.h"
-#include "agent/web/page.h"
 #include "tests/catch.h"
 #include "tests/contains.h"
 #include "tests/must.h"
