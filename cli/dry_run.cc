@@ -43,17 +43,15 @@ std::string describe_devices(const agent::JobSpec& job, const Host& host) {
   return list + (all ? " (all visible to each worker)" : " (divided among the workers)");
 }
 
-rendezvous::Endpoint endpoint_of(const agent::JobSpec& job) {
-  return {job.master_addr, job.master_port};
-}
-
 rendezvous::Endpoint store_of(const agent::JobSpec& job) {
-  return agent::uses_tunnel(job) ? rendezvous::Endpoint{"127.0.0.1", 0} : endpoint_of(job);
+  return agent::uses_tunnel(job) ? rendezvous::Endpoint{"127.0.0.1", 0}
+                                 : agent::master_endpoint(job);
 }
 
 std::string describe_rendezvous(const agent::JobSpec& job) {
   if (job.etcd) return "by etcd at " + job.etcd->text();
-  return job.master_port == 0 ? job.master_addr + " (free port)" : endpoint_of(job).text();
+  return job.master_port == 0 ? job.master_addr + " (free port)"
+                              : agent::master_endpoint(job).text();
 }
 
 std::string describe_restarts(const agent::JobSpec& job) {
