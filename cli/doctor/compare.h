@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "cli/doctor/facts.h"
-#include "cli/doctor/finding.h"
 
 // Facts of all nodes together, above all differences between nodes that should be alike. Pure.
 

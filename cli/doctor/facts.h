@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-// The facts that `ddprun doctor` judges: plain data. Pure.
+// The facts that `ddprun doctor` judges, and what it finds: plain data. Pure.
 
 namespace ddprun::doctor {
 
@@ -120,5 +120,19 @@ struct Link {
   bool lost_large = false;   ///< small packets arrived, large ones did not
   double mbits_per_second = 0;
 };
+
+/// ok: no problem; warn: works, but slowly or not for long; fail: the job would not work.
+enum class Level { ok, warn, fail };
+
+/// One result of `ddprun doctor`.
+struct Finding {
+  Level level = Level::ok;
+  std::string check;            ///< what is checked: "shared memory"
+  std::string text;             ///< the result; empty: nothing to say
+  std::string remedy;           ///< what to do; empty for ok
+  std::vector<int> nodes = {};  ///< the nodes concerned; empty: none in particular
+};
+
+using Findings = std::vector<Finding>;
 
 }  // namespace ddprun::doctor

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "cli/doctor/facts.h"
-#include "cli/doctor/finding.h"
 
 // Messages between nodes, and the report for programs. Pure.
 

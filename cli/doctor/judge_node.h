@@ -5,7 +5,6 @@
 #include <string>
 
 #include "cli/doctor/facts.h"
-#include "cli/doctor/finding.h"
 
 // Numbers as text. Pure.
 

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "cli/doctor/facts.h"
-#include "cli/doctor/finding.h"
 
 // Which nodes try to reach which others, and findings from that. Pure.
 

@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "cli/doctor/facts.h"
-#include "cli/doctor/finding.h"
 
 // The report of `ddprun doctor`. Pure.
 
