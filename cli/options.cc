@@ -20,7 +20,6 @@
 #include "cli/line/usage_error.h"
 #include "cli/manifest_line.h"
 #include "cli/manual/pages.h"
-#include "cli/manual/version.h"
 #include "cli/remote_job.h"
 #include "cli/resolve.h"
 

@@ -13,7 +13,6 @@
 #include "cli/line/verb_line.h"
 #include "cli/manifest/manifest.h"
 #include "cli/manual/page_texts.h"
-#include "cli/manual/schema.h"
 
 namespace ddprun::cli {
 namespace {

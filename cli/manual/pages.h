@@ -9,7 +9,8 @@
 #include "cli/line/flags.h"
 #include "cli/manual/page.h"
 
-// All help texts, the same for --help, `ddprun help` and the pages of the manual. Pure.
+// All help texts, the same for --help, `ddprun help` and the pages of the manual, and other texts
+// that ddprun has about itself. Pure.
 
 namespace ddprun::cli {
 
@@ -33,12 +34,6 @@ Page page_of(std::string_view name);
 /// The spelling of a flag, such as "--redirects, --redirect, -r MASK", and its meaning.
 Item item_of(const Flag& flag);
 
-}  // namespace ddprun::cli
-
-// `ddprun help`. Pure.
-
-namespace ddprun::cli {
-
 /// The output of `ddprun -h`: the usage, the flags that most jobs need, all topics, and examples.
 std::string short_help();
 
@@ -46,5 +41,14 @@ std::string short_help();
 /// flag; without one it is the short help. "--man NAME" is the manual page of this name, for the
 /// build, and "--schema" is config_schema(). Errors: usage.
 Result<std::string> help_output(std::span<const char* const> words);
+
+/// The JSON schema of ddprun.toml, for editors: each flag that a file may set, with its help. It
+/// accepts what parse_config accepts.
+std::string config_schema();
+
+/// The output of --version: the version, the commit at the configuration of the build, the type of
+/// the build, and the libraries in it. Builds of the same sources with the same packages have the
+/// same text.
+std::string version_text();
 
 }  // namespace ddprun::cli

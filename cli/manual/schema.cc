@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/manual/schema.h"
-
 #include <algorithm>
 #include <charconv>
 #include <string_view>
@@ -10,6 +8,7 @@
 
 #include "cli/line/config.h"
 #include "cli/line/flags.h"
+#include "cli/manual/pages.h"
 
 namespace ddprun::cli {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/manual/version.h"
+#include "cli/manual/pages.h"
 
 // CMakeLists.txt defines DDPRUN_COMMIT, DDPRUN_BUILD_TYPE and DDPRUN_PARTS only for this file.
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/manual/schema.h"
-
 #include "cli/line/config.h"
+#include "cli/manual/pages.h"
 #include "tests/catch.h"
 #include "tests/cli/command_line.h"
 
