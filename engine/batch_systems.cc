@@ -4,7 +4,7 @@
 #include <climits>
 #include <iterator>
 
-#include "engine/engines.h"
+#include "engine/detect.h"
 #include "engine/variables.h"
 
 namespace ddprun::engine {

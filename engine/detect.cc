@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <array>
 
-#include "engine/engines.h"
-
 namespace ddprun::engine {
 namespace {
 

@@ -23,4 +23,13 @@ std::optional<Engine> parse_engine(std::string_view name);
 Result<std::optional<Allocation>> detect(std::optional<Engine> wanted,
                                          const Surroundings& surroundings);
 
+// One function for each engine; nullopt: its variables are not set. Errors: those of detect().
+
+Result<std::optional<Allocation>> detect_slurm(const Surroundings& surroundings);
+Result<std::optional<Allocation>> detect_kubernetes(const Surroundings& surroundings);
+Result<std::optional<Allocation>> detect_pbs(const Surroundings& surroundings);
+Result<std::optional<Allocation>> detect_sge(const Surroundings& surroundings);
+Result<std::optional<Allocation>> detect_lsf(const Surroundings& surroundings);
+Result<std::optional<Allocation>> detect_flux(const Surroundings& surroundings);
+
 }  // namespace ddprun::engine

@@ -6,7 +6,7 @@
 #include <cctype>
 
 #include "base/text.h"
-#include "engine/engines.h"
+#include "engine/detect.h"
 #include "engine/variables.h"
 
 namespace ddprun::engine {

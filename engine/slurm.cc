@@ -4,7 +4,7 @@
 #include <set>
 #include <string_view>
 
-#include "engine/engines.h"
+#include "engine/detect.h"
 #include "engine/variables.h"
 
 namespace ddprun::engine {
