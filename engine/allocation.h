@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
 #include "engine/host_list.h"
 
 // The job as described by the scheduler that started this process: Slurm, Kubernetes (Indexed Jobs,
@@ -20,9 +21,12 @@ namespace ddprun::engine {
 
 enum class Engine { slurm, kubernetes, pbs, sge, lsf, flux };
 
+/// Environment variables by name.
+using Variables = std::map<std::string, std::string, std::less<>>;
+
 /// The input of detection.
 struct Surroundings {
-  std::map<std::string, std::string, std::less<>> environment;
+  Variables environment;
   std::string host;  ///< this host's name
   /// The content of a file; nullopt: it cannot be read.
   std::function<std::optional<std::string>(const std::string& path)> read_file;
@@ -65,5 +69,29 @@ struct Allocation {
 /// below those that Linux gives to clients (ip_local_port_range begins at 32768), so that no client
 /// takes one by chance.
 std::vector<std::uint16_t> ports_of(std::string_view job);
+
+// What the engines' variables say.
+
+/// nullptr: it is not set, or empty.
+const std::string* find(const Variables& variables, std::string_view name);
+
+/// A whole number from 0 to `most`; nullopt: not set. Errors: usage, with name and value.
+Result<std::optional<Known<int>>> find_number(const Variables& variables, std::string_view name,
+                                              int most);
+
+/// A moment in seconds since 1970; nullopt: not set, or not such a number.
+std::optional<Known<std::chrono::sys_seconds>> find_time(const Variables& variables,
+                                                         std::string_view name);
+
+/// "NAME=value", for messages.
+std::string text_of(const Variables& variables, std::string_view name);
+
+/// Sets hosts, nodes and master to `hosts`, which come from `source`.
+void take_hosts(Allocation& allocation, Hosts hosts, const std::string& source);
+
+/// The same, and sets this node's rank: its position in `hosts`. Errors: usage (`own`, this host's
+/// name, is not among them).
+Result<> place_among(Allocation& allocation, Hosts hosts, const std::string& source,
+                     std::string_view own);
 
 }  // namespace ddprun::engine

@@ -6,8 +6,8 @@
 #include <cctype>
 
 #include "base/text.h"
+#include "engine/allocation.h"
 #include "engine/detect.h"
-#include "engine/variables.h"
 
 namespace ddprun::engine {
 namespace {

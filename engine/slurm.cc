@@ -4,8 +4,8 @@
 #include <set>
 #include <string_view>
 
+#include "engine/allocation.h"
 #include "engine/detect.h"
-#include "engine/variables.h"
 
 namespace ddprun::engine {
 namespace {
