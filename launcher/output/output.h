@@ -25,7 +25,7 @@
 #include "launcher/output/console_writer.h"
 #include "launcher/output/line_splitter.h"
 #include "launcher/output/recent_output.h"
-#include "launcher/process/pseudo_terminal.h"
+#include "launcher/process/terminal.h"
 
 namespace ddprun::launcher {
 

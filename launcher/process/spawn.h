@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "base/fd.h"
-#include "launcher/process/pseudo_terminal.h"
+#include "launcher/process/terminal.h"
 
 namespace ddprun::launcher {
 

@@ -10,7 +10,7 @@
 
 #include <boost/asio/io_context.hpp>
 
-#include "launcher/process/pseudo_terminal.h"
+#include "launcher/process/terminal.h"
 #include "tests/catch.h"
 #include "tests/launcher/output/output_fixture.h"
 #include "tests/must.h"

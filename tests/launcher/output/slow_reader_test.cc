@@ -14,7 +14,7 @@
 
 #include "base/log.h"
 #include "launcher/output/output.h"
-#include "launcher/process/pseudo_terminal.h"
+#include "launcher/process/terminal.h"
 #include "tests/catch.h"
 #include "tests/launcher/output/output_fixture.h"
 #include "tests/must.h"
