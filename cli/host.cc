@@ -13,7 +13,7 @@
 #include "cli/line/config_file.h"
 #include "cli/line/secret.h"
 #include "cli/program.h"
-#include "launcher/kernel/affinity.h"
+#include "launcher/kernel/topology.h"
 #include "launcher/process/command_output.h"
 #include "rendezvous/net/addresses.h"
 #include "rendezvous/secret/munge.h"

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/text.h"
-#include "launcher/kernel/affinity.h"
+#include "launcher/kernel/topology.h"
 
 namespace ddprun::launcher {
 namespace {

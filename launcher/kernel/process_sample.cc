@@ -23,8 +23,8 @@
 #include "base/fd.h"
 #include "base/file_text.h"
 #include "base/number.h"
-#include "launcher/kernel/affinity.h"
 #include "launcher/kernel/control_groups.h"
+#include "launcher/kernel/topology.h"
 
 namespace ddprun::launcher {
 namespace {

@@ -22,8 +22,8 @@
 #include <utility>
 
 #include "base/text.h"
-#include "launcher/kernel/affinity.h"
 #include "launcher/kernel/control_groups.h"
+#include "launcher/kernel/topology.h"
 
 namespace ddprun::launcher {
 

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "base/text.h"
-#include "launcher/kernel/affinity.h"
 #include "launcher/kernel/topology.h"
 #include "tests/catch.h"
 #include "tests/must.h"

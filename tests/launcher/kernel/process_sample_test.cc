@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include <vector>
 
-#include "launcher/kernel/affinity.h"
+#include "launcher/kernel/topology.h"
 #include "tests/catch.h"
 
 namespace ddprun::launcher {

@@ -15,7 +15,7 @@
 
 #include "base/fd.h"
 #include "base/text.h"
-#include "launcher/kernel/affinity.h"
+#include "launcher/kernel/topology.h"
 #include "launcher/process/spawn.h"
 #include "tests/catch.h"
 #include "tests/contains.h"
