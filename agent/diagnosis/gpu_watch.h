@@ -11,7 +11,7 @@
 #include <boost/asio/any_io_executor.hpp>
 
 #include "base/async_jobs.h"
-#include "launcher/devices/gpu_use.h"
+#include "launcher/devices/nvml.h"
 
 namespace ddprun::agent {
 

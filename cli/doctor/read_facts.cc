@@ -22,7 +22,6 @@
 #include "base/file_text.h"
 #include "base/signal_masked_thread.h"
 #include "launcher/devices/gpu_errors.h"
-#include "launcher/devices/gpu_use.h"
 #include "launcher/devices/nvml.h"
 #include "launcher/kernel/control_groups.h"
 #include "launcher/kernel/kernel_log.h"

@@ -4,7 +4,7 @@
 #include <fstream>
 
 #include "launcher/devices/gpu_errors.h"
-#include "launcher/devices/gpu_use.h"
+#include "launcher/devices/nvml.h"
 #include "tests/catch.h"
 #include "tests/contains.h"
 #include "tests/paths.h"
