@@ -139,13 +139,13 @@ def gil(group):
     if group.size == 1:
         return
     if group.rank == 0:
-        counted = threading.Event()
-        threading.Thread(target=lambda: (time.sleep(0.01), group_of_thread.send(b"x", 1), counted.set())).start()
+        # After a pause, so that recv nearly always waits when the thread sends.
+        thread = threading.Thread(target=lambda: (time.sleep(0.01), group_of_thread.send(b"x", 1)))
+        thread.start()
         group.recv(bytearray(1), 1)  # which rank 1 sends when it has heard of the thread
-        assert counted.is_set()
+        thread.join()
     elif group.rank == 1:
         group_of_thread.recv(bytearray(1), 0)
-        time.sleep(0.05)
         group.send(b"y", 0)
 
 
