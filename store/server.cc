@@ -124,20 +124,20 @@ Server::Server(boost::asio::any_io_executor executor, Limits limits)
   wait_for_clients();
 }
 
-void Server::adopt(tcp::socket socket, std::string_view received, Guest guest) {
+void Server::adopt(tcp::socket socket, std::string_view received, ConnectionSlot slot) {
   boost::system::error_code error;
   Fd fd(socket.release(error));
-  if (!error) adopt(std::move(fd), received, std::move(guest));
+  if (!error) adopt(std::move(fd), received, std::move(slot));
 }
 
-void Server::adopt(Fd socket, std::string_view received, Guest guest) {
+void Server::adopt(Fd socket, std::string_view received, ConnectionSlot slot) {
   if (received.empty() && silent_ >= limits_.silent_clients) return;
   const ClientId id = next_id_++;
   prepare(socket.get(), id);
   Client& client = clients_.try_emplace(id, store_, id, limits_, std::move(socket)).first->second;
   ++silent_;
-  client.guest = std::move(guest);
-  client.guest.on_eviction([this, id] { drop(*find(id), ""); });
+  client.slot = std::move(slot);
+  client.slot.on_eviction([this, id] { drop(*find(id), ""); });
   client.events = EPOLLIN;
   epoll_event event{};
   event.events = client.events;
@@ -243,7 +243,7 @@ void Server::advance(Client& client) {
     open = send(client);
   } while (open && step == Step::busy && client.session.outbox().empty() && !turn_is_over());
   client.busy = step == Step::busy;
-  if (client.session.known()) client.guest.is_client();
+  if (client.session.known()) client.slot.is_client();
 
   send_events();
   if (!open || client.send_overflowed) return drop(client, "");

@@ -18,7 +18,7 @@
 
 #include "base/fd.h"
 #include "base/limited_log.h"
-#include "store/guests.h"
+#include "store/connection_slots.h"
 #include "store/session.h"
 #include "store/store.h"
 
@@ -43,11 +43,12 @@ class Server {
 
   /// Serves a client whose bytes `received` were read already (the port is shared: the first bytes
   /// identify the protocol). It may be empty: old releases of PyTorch keep a second, silent
-  /// connection. Closes the socket if it cannot serve it. Reports the first request to `guest`.
-  void adopt(boost::asio::ip::tcp::socket socket, std::string_view received, Guest guest = {});
+  /// connection. Closes the socket if it cannot serve it. Reports the first request to `slot`.
+  void adopt(boost::asio::ip::tcp::socket socket, std::string_view received,
+             ConnectionSlot slot = {});
 
   /// The same with any stream socket.
-  void adopt(Fd socket, std::string_view received, Guest guest = {});
+  void adopt(Fd socket, std::string_view received, ConnectionSlot slot = {});
 
   /// Calls Store::notify_failure for clients of this round.
   void notify_failure(std::string_view sentence);
@@ -65,7 +66,7 @@ class Server {
     ClientId id;
     Fd socket;
     Session session;
-    Guest guest;
+    ConnectionSlot slot;
     std::uint32_t events = 0;      // the events that the epoll set reports
     bool silent = true;            // has not sent a byte
     bool busy = false;             // its next request waits until it has read the replies

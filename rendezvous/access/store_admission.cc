@@ -15,10 +15,10 @@ bool has(const std::vector<std::string>& addresses, const std::string& wanted) {
 
 }  // namespace
 
-Entry entry(StoreGuests guests, bool is_from_here, SocketOwner::Kind owner) {
+Entry entry(StoreAccess access, bool is_from_here, SocketOwner::Kind owner) {
   using Kind = SocketOwner::Kind;
-  if (guests == StoreGuests::everyone || owner == Kind::ours) return Entry::admit;
-  if (guests == StoreGuests::own_user) {
+  if (access == StoreAccess::everyone || owner == Kind::ours) return Entry::admit;
+  if (access == StoreAccess::own_user) {
     const bool closed = owner == Kind::none && is_from_here;
     return closed || owner == Kind::foreign ? Entry::refuse : Entry::admit;
   }

@@ -47,7 +47,7 @@ using store::SocketEnds;
 using store::SocketOwner;
 
 /// The clients that are admitted.
-enum class StoreGuests {
+enum class StoreAccess {
   everyone,   ///< several nodes without a secret
   own_user,   ///< one node without a secret
   nodes_only  ///< with a secret: connections that a node's user owns
@@ -56,7 +56,7 @@ enum class StoreGuests {
 /// The decision after the answer of this host's kernel. `is_from_here`: the client's address is one
 /// of this host.
 enum class Entry { admit, refuse, ask };
-Entry entry(StoreGuests guests, bool is_from_here, SocketOwner::Kind owner);
+Entry entry(StoreAccess access, bool is_from_here, SocketOwner::Kind owner);
 
 /// Asks the nodes: the last column of the table above.
 class StoreAdmission {

@@ -14,9 +14,9 @@ namespace asio = boost::asio;
 using store::ends_of;
 
 /// Whether `ends` are from this host. Looks that up only if entry() needs to know it.
-bool is_from_here(StoreGuests guests, const SocketEnds& ends, SocketOwner::Kind owner) {
+bool is_from_here(StoreAccess access, const SocketEnds& ends, SocketOwner::Kind owner) {
   const bool is_known = owner != SocketOwner::Kind::none && owner != SocketOwner::Kind::unknown;
-  const bool is_asked = owner == SocketOwner::Kind::none && guests == StoreGuests::nodes_only;
+  const bool is_asked = owner == SocketOwner::Kind::none && access == StoreAccess::nodes_only;
   if (is_known || is_asked) return false;
   boost::system::error_code wrong;
   const auto address = asio::ip::make_address(ends.from, wrong);
@@ -35,9 +35,9 @@ bool may_have_changed_hands(StoreAdmissionQueue::Socket& socket) {
 
 }  // namespace
 
-StoreAdmissionQueue::StoreAdmissionQueue(asio::any_io_executor executor, StoreGuests guests,
+StoreAdmissionQueue::StoreAdmissionQueue(asio::any_io_executor executor, StoreAccess access,
                                          BootClock::duration return_limit, Hooks hooks)
-    : guests_(guests),
+    : access_(access),
       hooks_(std::move(hooks)),
       admission_(return_limit),
       owners_(executor),
@@ -45,30 +45,31 @@ StoreAdmissionQueue::StoreAdmissionQueue(asio::any_io_executor executor, StoreGu
       log_(executor) {}
 
 bool StoreAdmissionQueue::turns_away(Socket& socket) {
-  if (guests_ != StoreGuests::own_user) return false;
+  if (access_ != StoreAccess::own_user) return false;
   const SocketEnds ends = ends_of(socket);
   const auto owner = owners_.at_once(ends);
   if (!owner) is_undecided_ = true;
   if (!owner) return false;
-  if (entry(guests_, is_from_here(guests_, ends, owner->kind), owner->kind) == Entry::refuse) {
+  if (entry(access_, is_from_here(access_, ends, owner->kind), owner->kind) == Entry::refuse) {
     log_refusal(ends, *owner);
     return true;
   }
   return owner->kind == SocketOwner::Kind::ours && may_have_changed_hands(socket);
 }
 
-void StoreAdmissionQueue::arrived(Socket socket, std::string_view received, store::Guest guest) {
-  const bool judged = guests_ == StoreGuests::own_user && owners_.tells_at_once() && !is_undecided_;
-  if (guests_ == StoreGuests::everyone || judged) {  // turns_away() has judged it
-    return hooks_.admit(std::move(socket), received, std::move(guest));
+void StoreAdmissionQueue::arrived(Socket socket, std::string_view received,
+                                  store::ConnectionSlot slot) {
+  const bool judged = access_ == StoreAccess::own_user && owners_.tells_at_once() && !is_undecided_;
+  if (access_ == StoreAccess::everyone || judged) {  // turns_away() has judged it
+    return hooks_.admit(std::move(socket), received, std::move(slot));
   }
   const StoreAdmission::Number number = ++last_;
   const SocketEnds ends = ends_of(socket);
   Visitor& visitor = visitors_
-                         .try_emplace(number, Visitor{std::move(socket), ends, std::move(guest),
+                         .try_emplace(number, Visitor{std::move(socket), ends, std::move(slot),
                                                       std::string(received)})
                          .first->second;
-  visitor.guest.on_eviction([this, number] {
+  visitor.slot.on_eviction([this, number] {
     admission_.left(number);
     visitors_.erase(number);
   });
@@ -79,7 +80,7 @@ void StoreAdmissionQueue::judge(StoreAdmission::Number number, const SocketOwner
   const auto visitor = visitors_.find(number);
   if (visitor == visitors_.end()) return;
   const SocketEnds& ends = visitor->second.ends;
-  switch (entry(guests_, is_from_here(guests_, ends, owner.kind), owner.kind)) {
+  switch (entry(access_, is_from_here(access_, ends, owner.kind), owner.kind)) {
     case Entry::admit:
       return perform(StoreAdmission::Admit{number});
     case Entry::refuse:
@@ -93,7 +94,7 @@ void StoreAdmissionQueue::judge(StoreAdmission::Number number, const SocketOwner
 
 void StoreAdmissionQueue::line_opened(ConnectionId line, std::string address,
                                       const std::vector<std::string>& told) {
-  if (guests_ != StoreGuests::nodes_only) return;
+  if (access_ != StoreAccess::nodes_only) return;
   perform(admission_.line_opened(line, std::move(address), told));
 }
 
@@ -119,9 +120,9 @@ void StoreAdmissionQueue::perform(const StoreAdmission::Actions& actions) {
 
 void StoreAdmissionQueue::perform(const StoreAdmission::Admit& admit) {
   auto visitor = visitors_.extract(admit.connection);
-  auto& [socket, ends, guest, received] = visitor.mapped();
+  auto& [socket, ends, slot, received] = visitor.mapped();
   if (may_have_changed_hands(socket)) return;
-  hooks_.admit(std::move(socket), received, std::move(guest));
+  hooks_.admit(std::move(socket), received, std::move(slot));
 }
 
 void StoreAdmissionQueue::perform(const StoreAdmission::Refuse& refuse) {

@@ -15,7 +15,7 @@
 #include "rendezvous/access/store_admission.h"
 #include "rendezvous/net/boot_timer.h"
 #include "rendezvous/net/connection_id.h"
-#include "store/guests.h"
+#include "store/connection_slots.h"
 #include "store/owner_lookup.h"
 
 namespace ddprun::rendezvous {
@@ -31,13 +31,13 @@ class StoreAdmissionQueue {
 
   struct Hooks {
     /// Takes a client of the store, from which `received` was read.
-    std::function<void(Socket, std::string_view received, store::Guest)> admit;
+    std::function<void(Socket, std::string_view received, store::ConnectionSlot)> admit;
     /// Asks the node on `line` which of these its user owns; answered() gets the answer.
     std::function<void(ConnectionId line, const std::vector<SocketEnds>&)> ask;
   };
 
   /// A node whose line is lost may be back within `return_limit`.
-  StoreAdmissionQueue(boost::asio::any_io_executor executor, StoreGuests guests,
+  StoreAdmissionQueue(boost::asio::any_io_executor executor, StoreAccess access,
                       BootClock::duration return_limit, Hooks hooks);
 
   /// Whether `socket`, which was just accepted, is another user's, so that nothing needs to be read
@@ -45,7 +45,7 @@ class StoreAdmissionQueue {
   bool turns_away(Socket& socket);
 
   /// Takes a client that was not turned away, and has sent `received`.
-  void arrived(Socket socket, std::string_view received, store::Guest guest);
+  void arrived(Socket socket, std::string_view received, store::ConnectionSlot slot);
 
   /// These do the same as in StoreAdmission.
   void line_opened(ConnectionId line, std::string address, const std::vector<std::string>& told);
@@ -59,7 +59,7 @@ class StoreAdmissionQueue {
   struct Visitor {
     Socket socket;
     SocketEnds ends;
-    store::Guest guest;
+    store::ConnectionSlot slot;
     std::string received;
   };
 
@@ -70,7 +70,7 @@ class StoreAdmissionQueue {
   void perform(const StoreAdmission::Ask& ask) { hooks_.ask(ask.line, ask.connections); }
   void log_refusal(const SocketEnds& ends, const SocketOwner& owner);
 
-  const StoreGuests guests_;
+  const StoreAccess access_;
   Hooks hooks_;
   StoreAdmission admission_;
   std::unordered_map<StoreAdmission::Number, Visitor> visitors_;

@@ -32,11 +32,11 @@ TunnelLine::TunnelLine(StreamSocket socket, std::string_view received,
              .drained = [this] { on_drained(); }},
             kMaxTunnelPiece + kTunnelHeader, std::move(secure)) {}
 
-void TunnelLine::carry(StreamSocket local, std::string_view received, store::Guest guest) {
+void TunnelLine::carry(StreamSocket local, std::string_view received, store::ConnectionSlot slot) {
   if (streams_.size() >= kMostConnections) return;
   Stream& stream = add(++last_, std::move(local));
-  stream.guest = std::move(guest);
-  stream.guest.on_eviction([this, number = stream.number] { close(number); });
+  stream.slot = std::move(slot);
+  stream.slot.on_eviction([this, number = stream.number] { close(number); });
   line_.send(encode({stream.number, FrameKind::open, received}));
   read(stream);
 }
@@ -172,14 +172,14 @@ using boost::system::error_code;
 TunnelEnds::TunnelEnds(asio::any_io_executor executor, store::Server& store)
     : executor_(std::move(executor)), store_(store), log_(executor_) {}
 
-void TunnelEnds::adopt(tcp::socket socket, std::string_view received, store::Guest guest,
+void TunnelEnds::adopt(tcp::socket socket, std::string_view received, store::ConnectionSlot slot,
                        std::unique_ptr<SecureChannel> secure) {
   probe_when_idle(socket);
   const std::uint64_t number = ++last_;
   End& end = ends_[number];
-  end.guest = std::move(guest);
-  end.guest.on_eviction([this, number] { ends_.erase(number); });
-  end.guest.is_member();
+  end.slot = std::move(slot);
+  end.slot.on_eviction([this, number] { ends_.erase(number); });
+  end.slot.is_member();
   const auto opened = [this](std::string_view bytes) -> std::optional<StreamSocket> {
     Result<StreamSocket> client = add_client(bytes);
     if (client) return std::move(*client);

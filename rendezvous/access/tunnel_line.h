@@ -19,7 +19,7 @@
 #include "rendezvous/net/stream_socket.h"
 #include "rendezvous/secret/secure_channel.h"
 #include "rendezvous/wire/control_connection.h"
-#include "store/guests.h"
+#include "store/connection_slots.h"
 #include "store/server.h"
 
 namespace ddprun::rendezvous {
@@ -58,8 +58,8 @@ class TunnelLine {
   void greet(std::string_view greeting) { line_.send(greeting); }
 
   /// Opens a connection of `received`, 1 to kMaxTunnelPiece bytes, and all bytes that `local` sends
-  /// after them. `guest` is its place at the port of this side.
-  void carry(StreamSocket local, std::string_view received, store::Guest guest);
+  /// after them. `slot` is its place at the port of this side.
+  void carry(StreamSocket local, std::string_view received, store::ConnectionSlot slot);
 
   /// The number of connections.
   std::size_t count() const { return streams_.size(); }
@@ -76,7 +76,7 @@ class TunnelLine {
     std::string unwritten;  // for `local`
     bool reading = false;
     bool closing = false;  // as soon as all is written
-    store::Guest guest;
+    store::ConnectionSlot slot;
   };
   using Weak = std::weak_ptr<Stream>;
 
@@ -110,15 +110,15 @@ class TunnelEnds {
   TunnelEnds(boost::asio::any_io_executor executor, store::Server& store);
 
   /// Takes the line of an agent that has proven that it knows the secret, and bytes read from it.
-  void adopt(boost::asio::ip::tcp::socket socket, std::string_view received, store::Guest guest,
-             std::unique_ptr<SecureChannel> secure);
+  void adopt(boost::asio::ip::tcp::socket socket, std::string_view received,
+             store::ConnectionSlot slot, std::unique_ptr<SecureChannel> secure);
 
   /// Closes all: a new round has its own tunnels.
   void clear() { ends_.clear(); }
 
  private:
   struct End {
-    store::Guest guest;
+    store::ConnectionSlot slot;
     std::unique_ptr<TunnelLine> line;
   };
 

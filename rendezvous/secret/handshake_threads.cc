@@ -25,23 +25,23 @@ HandshakeThreads::Answer answer_to(std::shared_ptr<const Security> security,
 
 }  // namespace
 
-void HandshakeQueue::add(store::Site site, Number number) {
-  std::deque<Number>& others = waiting_[site];
-  if (others.empty()) turns_.push_back(site);
+void HandshakeQueue::add(store::SourceNetwork source, Number number) {
+  std::deque<Number>& others = waiting_[source];
+  if (others.empty()) turns_.push_back(source);
   others.push_back(number);
 }
 
 std::optional<HandshakeQueue::Number> HandshakeQueue::next() {
   if (turns_.empty()) return std::nullopt;
-  const store::Site site = turns_.front();
+  const store::SourceNetwork source = turns_.front();
   turns_.pop_front();
-  const auto found = waiting_.find(site);
+  const auto found = waiting_.find(source);
   const Number number = found->second.front();
   found->second.pop_front();
   if (found->second.empty()) {
     waiting_.erase(found);
   } else {
-    turns_.push_back(site);
+    turns_.push_back(source);
   }
   return number;
 }

@@ -16,17 +16,17 @@
 #include "base/async_jobs.h"
 #include "base/error.h"
 #include "rendezvous/secret/secure_channel.h"
-#include "store/guests.h"
+#include "store/connection_slots.h"
 
 namespace ddprun::rendezvous {
 
-/// Connections that wait for their handshake. DECIDES whose is next: one of each address in turn, so
-/// that one host, such as a stranger who begins thousands, does not hold up the others.
+/// Connections that wait for their handshake. DECIDES whose is next: one of each address in turn,
+/// so that one host, such as a stranger who begins thousands, does not hold up the others.
 class HandshakeQueue {
  public:
   using Number = std::uint64_t;  ///< of a connection
 
-  void add(store::Site site, Number number);
+  void add(store::SourceNetwork source, Number number);
 
   /// Takes the next one out; nullopt: there is none.
   std::optional<Number> next();
@@ -34,8 +34,8 @@ class HandshakeQueue {
   bool is_empty() const { return turns_.empty(); }
 
  private:
-  std::unordered_map<store::Site, std::deque<Number>> waiting_;
-  std::deque<store::Site> turns_;  // sites with connections, the next one first
+  std::unordered_map<store::SourceNetwork, std::deque<Number>> waiting_;
+  std::deque<store::SourceNetwork> turns_;  // sources with connections, the next one first
 };
 
 /// Threads that compute a master's answers to agents' first records. An answer takes longer than

@@ -40,22 +40,22 @@ constexpr std::chrono::milliseconds kHandshakeTurn{2};
 /// The kernel has its own limit, net.core.somaxconn, which an administrator can raise.
 constexpr int kBacklog = INT_MAX;
 
-/// The interval at which guests' time is counted.
+/// The interval at which the time of connections is counted.
 constexpr std::chrono::seconds kTick{5};
 
-store::GuestLimits guest_limits() {
+store::ConnectionLimits connection_limits() {
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
-  return store::GuestLimits::of(limit.rlim_cur);
+  return store::ConnectionLimits::of(limit.rlim_cur);
 }
 
-/// The site of an address: of IPv6 the network, as one host may have all its addresses.
-store::Site site_of(const asio::ip::address& address) {
+/// The source of an address: of IPv6 the network, as one host may have all its addresses.
+store::SourceNetwork source_of(const asio::ip::address& address) {
   if (address.is_v4()) return address.to_v4().to_uint();
   if (address.to_v6().is_v4_mapped()) {
     return asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6()).to_uint();
   }
-  store::Site network = 0;
+  store::SourceNetwork network = 0;
   const auto bytes = address.to_v6().to_bytes();
   for (size_t i = 0; i < sizeof network; ++i) network = network << 8 | bytes[i];
   return network;
@@ -83,13 +83,13 @@ Listener::Listener(asio::any_io_executor executor, std::shared_ptr<const Securit
     : executor_(executor),
       security_(std::move(security)),
       hooks_(std::move(hooks)),
-      guests_(std::make_shared<store::Guests>(guest_limits())),
+      slots_(std::make_shared<store::ConnectionSlots>(connection_limits())),
       tick_(executor) {
   if (security_) handshake_threads_.emplace(executor);
 }
 
 size_t Listener::most_connections() {
-  return guest_limits().connections;
+  return connection_limits().connections;
 }
 
 Result<> Listener::listen(const std::vector<tcp::endpoint>& addresses) {
@@ -154,32 +154,32 @@ void Listener::take(tcp::socket socket) {
   socket.set_option(asio::socket_base::keep_alive(true), ignored);
   socket.non_blocking(true, ignored);
   const asio::ip::address from = socket.remote_endpoint(ignored).address();
-  const store::Site site = site_of(from);
-  if (site == site_of(socket.local_endpoint(ignored).address())) guests_->add_home(site);
-  store::Guest guest(guests_, site);
+  const store::SourceNetwork source = source_of(from);
+  if (source == source_of(socket.local_endpoint(ignored).address()))
+    slots_->add_own_network(source);
+  store::ConnectionSlot slot(slots_, source);
   const std::uint64_t id = next_id_++;
   const auto pending =
       pending_
-          .try_emplace(id,
-                       PendingConnection{std::move(socket), from, std::move(guest), {}, nullptr})
+          .try_emplace(id, PendingConnection{std::move(socket), from, std::move(slot), {}, nullptr})
           .first;
-  pending->second.guest.on_eviction([this, id] { pending_.erase(id); });
+  pending->second.slot.on_eviction([this, id] { pending_.erase(id); });
   read_from(id);
   wait_for_tick();
 }
 
 /// Closes connections until there is room for one more. False: all of them have to stay.
 bool Listener::make_room() {
-  while (const auto id = guests_->in_the_way()) guests_->evict(*id);
-  return guests_->has_room();
+  while (const auto id = slots_->in_the_way()) slots_->evict(*id);
+  return slots_->has_room();
 }
 
 /// Without free descriptors accept fails again and again; it only works when some were closed.
 void Listener::on_accept_failed(ListenSocket& listening, int error_number) {
   const bool full = error_number == EMFILE || error_number == ENFILE;
-  const auto least_wanted = full ? guests_->least_wanted() : std::nullopt;
+  const auto least_wanted = full ? slots_->least_wanted() : std::nullopt;
   if (!least_wanted) return accept_later(listening, error_number);
-  guests_->evict(*least_wanted);
+  slots_->evict(*least_wanted);
   accept(listening);
 }
 
@@ -198,9 +198,9 @@ void Listener::wait_for_tick() {
   tick_.expires_after(kTick);
   tick_.async_wait([this](error_code cancelled) {
     if (cancelled) return;
-    for (const store::Guests::Id id : guests_->tick()) guests_->evict(id);
+    for (const store::ConnectionSlots::Id id : slots_->tick()) slots_->evict(id);
     ticks_ = false;
-    if (guests_->is_timed()) wait_for_tick();
+    if (slots_->is_timed()) wait_for_tick();
   });
 }
 
@@ -240,7 +240,7 @@ void Listener::secure(std::uint64_t id) {
   if (!size || pending.received.size() < *size) return read_from(id);
   if (security_) {
     if (handshakes_.is_empty()) begin_handshakes_later();
-    return handshakes_.add(site_of(pending.from), id);
+    return handshakes_.add(source_of(pending.from), id);
   }
   const bool is_agent = pending.received.find(kKeyName) != std::string::npos;
   refuse(
@@ -270,7 +270,7 @@ void Listener::begin_handshakes() {
 void Listener::begin_handshake(std::uint64_t id) {
   PendingConnection& pending = pending_.at(id);
   if (has_hung_up(pending.socket)) return refuse(id, "", "");
-  pending.guest.is_greeted();  // a handshake takes 40 KiB, and its first record can be repeated
+  pending.slot.is_greeted();  // a handshake takes 40 KiB, and its first record can be repeated
   handshake_threads_->compute(security_, std::exchange(pending.received, {}),
                               [this, id](HandshakeThreads::Answer answer) {
                                 on_handshake_begun(id, std::move(answer));
@@ -317,17 +317,17 @@ void Listener::classify(std::uint64_t id) {
   const bool begins = agent || found->second.secure != nullptr;  // only agents encrypt
   if (begins && received.size() < kGreetingSize) return read_from(id);
   const PendingConnections::node_type pending = pending_.extract(found);
-  auto& [socket, from, guest, bytes, secure] = pending.mapped();
+  auto& [socket, from, slot, bytes, secure] = pending.mapped();
   const std::optional<int> version = greeted_version(bytes);
   const std::string_view rest =
       std::string_view(bytes).substr(std::min(kGreetingSize, bytes.size()));
   if (!version && secure) {
     if (!bytes.starts_with(tunnel_greeting())) return;
-    return hooks_.tunnel(std::move(socket), rest, std::move(guest), std::move(secure));
+    return hooks_.tunnel(std::move(socket), rest, std::move(slot), std::move(secure));
   }
-  if (!version) return hooks_.other(std::move(socket), bytes, std::move(guest));
-  if (!secure) guest.is_greeted();
-  hooks_.agent(std::move(socket), rest, *version, std::move(guest), std::move(secure));
+  if (!version) return hooks_.other(std::move(socket), bytes, std::move(slot));
+  if (!secure) slot.is_greeted();
+  hooks_.agent(std::move(socket), rest, *version, std::move(slot), std::move(secure));
 }
 
 }  // namespace ddprun::rendezvous

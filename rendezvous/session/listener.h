@@ -17,12 +17,13 @@
 #include "base/error.h"
 #include "rendezvous/secret/handshake_threads.h"
 #include "rendezvous/secret/secure_channel.h"
-#include "store/guests.h"
+#include "store/connection_slots.h"
 
 namespace ddprun::rendezvous {
 
 /// The one port of a job: accepts every connection and identifies it by its first bytes. Closes
-/// connections that have to make room for others, even after passing them on: see store::Guests.
+/// connections that have to make room for others, even after passing them on: see
+/// store::ConnectionSlots.
 ///
 /// Destroying it closes the connections that are still pending.
 /// Thread: the executor's.
@@ -34,14 +35,15 @@ class Listener {
     /// An agent that speaks protocol `version`. `received`: the bytes after its greeting. `secure`
     /// has proven that the agent knows the secret; nullptr: the agent does not encrypt.
     std::function<void(boost::asio::ip::tcp::socket, std::string_view received, int version,
-                       store::Guest guest, std::unique_ptr<SecureChannel> secure)>
+                       store::ConnectionSlot slot, std::unique_ptr<SecureChannel> secure)>
         agent;
     /// Any other connection: a client of the store, or one that the store will refuse.
-    std::function<void(boost::asio::ip::tcp::socket, std::string_view received, store::Guest guest)>
+    std::function<void(boost::asio::ip::tcp::socket, std::string_view received,
+                       store::ConnectionSlot slot)>
         other;
     /// A tunnel's other end; `received`: the bytes after its greeting.
-    std::function<void(boost::asio::ip::tcp::socket, std::string_view received, store::Guest guest,
-                       std::unique_ptr<SecureChannel> secure)>
+    std::function<void(boost::asio::ip::tcp::socket, std::string_view received,
+                       store::ConnectionSlot slot, std::unique_ptr<SecureChannel> secure)>
         tunnel;
     /// An agent at `from` failed to prove that it knows the secret; `sentence` says why.
     std::function<void(const boost::asio::ip::address& from, const std::string& sentence)> refused;
@@ -69,7 +71,7 @@ class Listener {
   struct PendingConnection {
     Tcp::socket socket;
     boost::asio::ip::address from;  ///< known also after it has closed its end
-    store::Guest guest;
+    store::ConnectionSlot slot;
     std::string received;  ///< decrypted, if it is encrypted
     std::unique_ptr<SecureChannel> secure;
   };
@@ -106,7 +108,7 @@ class Listener {
   boost::asio::any_io_executor executor_;
   std::shared_ptr<const Security> security_;
   Hooks hooks_;
-  std::shared_ptr<store::Guests> guests_;
+  std::shared_ptr<store::ConnectionSlots> slots_;
   std::list<ListenSocket> listen_sockets_;
   PendingConnections pending_;
   HandshakeQueue handshakes_;

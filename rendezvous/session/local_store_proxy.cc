@@ -21,26 +21,28 @@ constexpr std::chrono::milliseconds kTunnelPause{500};  // between two attempts 
 LocalStoreProxy::LocalStoreProxy(asio::any_io_executor executor, Options options)
     : executor_(std::move(executor)),
       options_(std::move(options)),
-      admissions_(executor_, StoreGuests::own_user, {},
-                  {.admit =
-                       [this](Socket socket, std::string_view received, store::Guest guest) {
-                         admit(std::move(socket), received, std::move(guest));
-                       },
-                   .ask = [](ConnectionId, const auto&) {}}),
+      admissions_(
+          executor_, StoreAccess::own_user, {},
+          {.admit =
+               [this](Socket socket, std::string_view received, store::ConnectionSlot slot) {
+                 admit(std::move(socket), received, std::move(slot));
+               },
+           .ask = [](ConnectionId, const auto&) {}}),
       listener_(executor_, nullptr, listener_hooks()),
       dialer_(executor_, {}, options_.local, dialer_hooks()),
       pause_(executor_) {}
 
 Listener::Hooks LocalStoreProxy::listener_hooks() {
-  return {
-      .turns_away = [this](Socket& socket) { return admissions_.turns_away(socket); },
-      .agent = [](Socket, std::string_view, int, store::Guest, std::unique_ptr<SecureChannel>) {},
-      .other =
-          [this](Socket socket, std::string_view received, store::Guest guest) {
-            admissions_.arrived(std::move(socket), received, std::move(guest));
-          },
-      .tunnel = [](Socket, std::string_view, store::Guest, std::unique_ptr<SecureChannel>) {},
-      .refused = [](const asio::ip::address&, const std::string&) {}};
+  return {.turns_away = [this](Socket& socket) { return admissions_.turns_away(socket); },
+          .agent = [](Socket, std::string_view, int, store::ConnectionSlot,
+                      std::unique_ptr<SecureChannel>) {},
+          .other =
+              [this](Socket socket, std::string_view received, store::ConnectionSlot slot) {
+                admissions_.arrived(std::move(socket), received, std::move(slot));
+              },
+          .tunnel = [](Socket, std::string_view, store::ConnectionSlot,
+                       std::unique_ptr<SecureChannel>) {},
+          .refused = [](const asio::ip::address&, const std::string&) {}};
 }
 
 Dialer::Hooks LocalStoreProxy::dialer_hooks() {
@@ -71,15 +73,15 @@ void LocalStoreProxy::begin_round() {
   dials_ = false;
 }
 
-void LocalStoreProxy::admit(Socket socket, std::string_view received, store::Guest guest) {
+void LocalStoreProxy::admit(Socket socket, std::string_view received, store::ConnectionSlot slot) {
   if (Server* const server = options_.hosted()) {
-    return server->adopt_client(std::move(socket), received, std::move(guest));
+    return server->adopt_client(std::move(socket), received, std::move(slot));
   }
-  guest.is_client();
-  if (is_proven_) return line_->carry(std::move(socket), received, std::move(guest));
+  slot.is_client();
+  if (is_proven_) return line_->carry(std::move(socket), received, std::move(slot));
   const std::uint64_t number = ++last_;
-  guest.on_eviction([this, number] { waiting_.erase(number); });
-  waiting_.try_emplace(number, Visitor{std::move(socket), std::string(received), std::move(guest)});
+  slot.on_eviction([this, number] { waiting_.erase(number); });
+  waiting_.try_emplace(number, Visitor{std::move(socket), std::string(received), std::move(slot)});
   if (!dials_ && !line_) dial();
 }
 
@@ -114,7 +116,7 @@ void LocalStoreProxy::on_dialed(Socket socket) {
 void LocalStoreProxy::on_proven() {
   is_proven_ = true;
   for (auto& [number, visitor] : std::exchange(waiting_, {})) {
-    line_->carry(std::move(visitor.socket), visitor.received, std::move(visitor.guest));
+    line_->carry(std::move(visitor.socket), visitor.received, std::move(visitor.slot));
   }
 }
 

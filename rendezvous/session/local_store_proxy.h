@@ -20,7 +20,7 @@
 #include "rendezvous/net/endpoint.h"
 #include "rendezvous/secret/secure_channel.h"
 #include "rendezvous/session/listener.h"
-#include "store/guests.h"
+#include "store/connection_slots.h"
 
 namespace ddprun::rendezvous {
 
@@ -61,12 +61,12 @@ class LocalStoreProxy {
   struct Visitor {
     Socket socket;
     std::string received;
-    store::Guest guest;
+    store::ConnectionSlot slot;
   };
 
   Listener::Hooks listener_hooks();
   Dialer::Hooks dialer_hooks();
-  void admit(Socket socket, std::string_view received, store::Guest guest);
+  void admit(Socket socket, std::string_view received, store::ConnectionSlot slot);
   void dial();
   void dial_later();
   void on_dialed(Socket socket);

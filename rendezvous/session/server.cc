@@ -38,9 +38,9 @@ ServerSessions::Options sessions_options(const Server::Options& options) {
   return sessions;
 }
 
-StoreGuests guests_of(const Server::Options& options) {
-  if (options.confirm_clients) return StoreGuests::nodes_only;
-  return options.round.max_nodes == 1 ? StoreGuests::own_user : StoreGuests::everyone;
+StoreAccess access_of(const Server::Options& options) {
+  if (options.confirm_clients) return StoreAccess::nodes_only;
+  return options.round.max_nodes == 1 ? StoreAccess::own_user : StoreAccess::everyone;
 }
 
 }  // namespace
@@ -55,33 +55,34 @@ Server::Server(asio::any_io_executor executor, Options options)
       timer_(executor_, [this] { perform(sessions_.tick(BootClock::now())); }),
       log_(executor_),
       store_log_(executor_),
-      admissions_(executor_, guests_of(options), eviction_timeout(options.lease),
-                  {.admit =
-                       [this](tcp::socket socket, std::string_view received, store::Guest guest) {
-                         store_.adopt(std::move(socket), received, std::move(guest));
-                       },
-                   .ask = [this](ConnectionId line,
-                                 const auto& connections) { ask_owners(line, connections); }}),
+      admissions_(
+          executor_, access_of(options), eviction_timeout(options.lease),
+          {.admit =
+               [this](tcp::socket socket, std::string_view received, store::ConnectionSlot slot) {
+                 store_.adopt(std::move(socket), received, std::move(slot));
+               },
+           .ask = [this](ConnectionId line,
+                         const auto& connections) { ask_owners(line, connections); }}),
       tunnels_(executor_, store_),
       listener_(executor_, std::move(options.security), listener_hooks()) {}
 
 Listener::Hooks Server::listener_hooks() {
   return {.turns_away = [this](tcp::socket& socket) { return admissions_.turns_away(socket); },
           .agent =
-              [this](tcp::socket socket, std::string_view received, int version, store::Guest guest,
-                     std::unique_ptr<SecureChannel> secure) {
+              [this](tcp::socket socket, std::string_view received, int version,
+                     store::ConnectionSlot slot, std::unique_ptr<SecureChannel> secure) {
                 std::string address = peer_of(socket);
                 add_connection(std::move(socket), std::move(address), received, version,
-                               std::move(guest), std::move(secure));
+                               std::move(slot), std::move(secure));
               },
           .other =
-              [this](tcp::socket socket, std::string_view received, store::Guest guest) {
-                take_client(std::move(socket), received, std::move(guest));
+              [this](tcp::socket socket, std::string_view received, store::ConnectionSlot slot) {
+                take_client(std::move(socket), received, std::move(slot));
               },
           .tunnel =
-              [this](tcp::socket socket, std::string_view received, store::Guest guest,
+              [this](tcp::socket socket, std::string_view received, store::ConnectionSlot slot,
                      std::unique_ptr<SecureChannel> secure) {
-                tunnels_.adopt(std::move(socket), received, std::move(guest), std::move(secure));
+                tunnels_.adopt(std::move(socket), received, std::move(slot), std::move(secure));
               },
           .refused =
               [this](const asio::ip::address& from, const std::string& sentence) {
@@ -89,8 +90,9 @@ Listener::Hooks Server::listener_hooks() {
               }};
 }
 
-void Server::take_client(tcp::socket socket, std::string_view received, store::Guest guest) {
-  if (!tunnels_only_) return admissions_.arrived(std::move(socket), received, std::move(guest));
+void Server::take_client(tcp::socket socket, std::string_view received,
+                         store::ConnectionSlot slot) {
+  if (!tunnels_only_) return admissions_.arrived(std::move(socket), received, std::move(slot));
   store_log_.warning("store: refused " + peer_of(socket) +
                      ": workers of this job come through their node's agent (--store tunnel)");
 }
@@ -132,14 +134,14 @@ std::unique_ptr<AgentsEnd> Server::connect(AgentsEnd::Hooks hooks) {
 }
 
 void Server::add_connection(StreamSocket socket, std::string address, std::string_view received,
-                            int version, store::Guest guest,
+                            int version, store::ConnectionSlot slot,
                             std::unique_ptr<SecureChannel> secure) {
   const ConnectionId id = ++last_connection_;
   const bool open = has_secret_ && !secure;  // not encrypted, though it should be
   const auto lost = [this, id] { perform(sessions_.lost(id, BootClock::now())); };
   Connection& connection = connections_[id];
-  connection.guest = std::move(guest);
-  connection.guest.on_eviction(lost);
+  connection.slot = std::move(slot);
+  connection.slot.on_eviction(lost);
   connection.address = address.substr(0, address.find('%'));
   connection.channel = std::make_unique<ControlConnection>(
       std::move(socket), received,
@@ -220,7 +222,7 @@ void Server::perform(const server_action::Identified& identified) {
   Connection& connection = connections_.at(identified.connection);
   connection.is_agent = true;
   if (connection.own) return;
-  connection.guest.is_member();
+  connection.slot.is_member();
   connection.channel->allow_long_frames();
   if (!connection.address.empty()) {
     admissions_.line_opened(identified.connection, connection.address, identified.addresses);

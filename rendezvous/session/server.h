@@ -25,7 +25,7 @@
 #include "rendezvous/session/server_sessions.h"
 #include "rendezvous/wire/control_connection.h"
 #include "rendezvous/wire/own_line.h"
-#include "store/guests.h"
+#include "store/connection_slots.h"
 #include "store/server.h"
 
 namespace ddprun::rendezvous {
@@ -74,8 +74,8 @@ class Server {
 
   /// Lets in a client of the store, of this process's node; `received` was read from it.
   void adopt_client(boost::asio::ip::tcp::socket socket, std::string_view received,
-                    store::Guest guest) {
-    store_.adopt(std::move(socket), received, std::move(guest));
+                    store::ConnectionSlot slot) {
+    store_.adopt(std::move(socket), received, std::move(slot));
   }
 
   /// The state that `record` got last is safe: the server announces the news that waited for it.
@@ -112,7 +112,7 @@ class Server {
 
   /// An agent's connection to this process.
   struct Connection {
-    store::Guest guest;
+    store::ConnectionSlot slot;
     std::unique_ptr<ControlConnection> channel;  ///< nullptr: `own` is used
     std::unique_ptr<ServersEnd> own{};           ///< to the agent in this process
     std::string address{};                       ///< without a zone; empty: this process's agent
@@ -121,7 +121,8 @@ class Server {
   };
 
   void add_connection(StreamSocket socket, std::string address, std::string_view received,
-                      int version, store::Guest guest, std::unique_ptr<SecureChannel> secure);
+                      int version, store::ConnectionSlot slot,
+                      std::unique_ptr<SecureChannel> secure);
 
   void on_frame(ConnectionId id, std::string_view body);
   void hear_next_later();
@@ -141,7 +142,7 @@ class Server {
   void perform(const server_action::Warn& warn);
   void perform(const server_action::Record& record) { record_(record.state); }
   Listener::Hooks listener_hooks();
-  void take_client(Tcp::socket socket, std::string_view received, store::Guest guest);
+  void take_client(Tcp::socket socket, std::string_view received, store::ConnectionSlot slot);
   void ask_owners(ConnectionId line, const std::vector<SocketEnds>& connections);
   void report_if_settled();
   void report_round();

@@ -67,25 +67,25 @@ std::size_t allocated() {
 }  // namespace
 
 TEST_CASE("one node lets in its own user") {
-  const auto at_loopback = [](Kind owner) { return entry(StoreGuests::own_user, true, owner); };
+  const auto at_loopback = [](Kind owner) { return entry(StoreAccess::own_user, true, owner); };
   CHECK(at_loopback(Kind::ours) == Entry::admit);
   CHECK(at_loopback(Kind::foreign) == Entry::refuse);
   CHECK(at_loopback(Kind::none) == Entry::refuse);
   CHECK(at_loopback(Kind::unknown) == Entry::admit);
 
-  CHECK(entry(StoreGuests::own_user, false, Kind::none) == Entry::admit);
+  CHECK(entry(StoreAccess::own_user, false, Kind::none) == Entry::admit);
 }
 
 TEST_CASE("several nodes with a secret: the nodes at the connection's address are asked") {
   const auto with_secret = [](bool is_from_here, Kind owner) {
-    return entry(StoreGuests::nodes_only, is_from_here, owner);
+    return entry(StoreAccess::nodes_only, is_from_here, owner);
   };
   CHECK(with_secret(true, Kind::ours) == Entry::admit);
   CHECK(with_secret(true, Kind::foreign) == Entry::ask);
   CHECK(with_secret(false, Kind::none) == Entry::ask);
   CHECK(with_secret(false, Kind::unknown) == Entry::ask);
   CHECK(with_secret(true, Kind::unknown) == Entry::admit);
-  CHECK(entry(StoreGuests::everyone, false, Kind::foreign) == Entry::admit);
+  CHECK(entry(StoreAccess::everyone, false, Kind::foreign) == Entry::admit);
 }
 
 TEST_CASE("a connection is let in if the node at its address confirms it") {

@@ -15,34 +15,35 @@
 namespace ddprun::store {
 
 /// The source of a connection: a number for an IPv4 address or a network of IPv6.
-using Site = std::uint64_t;
+using SourceNetwork = std::uint64_t;
 
 /// How many connections a port may have.
-struct GuestLimits {
+struct ConnectionLimits {
   std::size_t connections = 16'384;  ///< at most, in all
   std::size_t unproven = 8'192;      ///< of these, without a valid first message
   std::size_t greeted = 1'024;       ///< of these, with the greeting of an agent
 
   /// The limits for a process that may have `descriptors` open. Some of them are left for its other
   /// needs, such as starting workers: a quarter, at most 1,024.
-  static GuestLimits of(std::size_t descriptors);
+  static ConnectionLimits of(std::size_t descriptors);
 };
 
 /// The connections of a port, by what they have proven. Decides which are closed to make room:
 /// strangers before members. Pure, except evict(), which calls the owner's function.
 ///
 /// A connection is unproven until its first valid message makes it a client of the store or a
-/// member of the job. Each client of a site may have one silent connection beside it, as old
-/// releases of PyTorch do. Unproven ones above that number are the site's excess. With too many
+/// member of the job. Each client of a source may have one silent connection beside it, as old
+/// releases of PyTorch do. Unproven ones above that number are the source's excess. With too many
 ///
-///   unproven ones: the oldest one of the site with the greatest excess is closed
+///   unproven ones: the oldest one of the source with the greatest excess is closed
 ///   greeted ones:  the oldest one is closed
-///   connections:   the site without a member that has most loses its oldest unproven one, else its
-///                  newest client; without such a site, as for unproven ones, if older than a tick
+///   connections:   the source without a member that has most loses its oldest unproven one, or
+///                  else its newest client; if each source has a member, as for unproven ones, if
+///                  older than a tick
 ///
 /// Greeted and excess ones also have a limit of time. It is counted in calls of tick(), so that a
 /// process that was suspended closes no connection.
-class Guests {
+class ConnectionSlots {
  public:
   using Id = std::uint64_t;
 
@@ -50,13 +51,13 @@ class Guests {
   static constexpr std::uint64_t kGreetedTicks = 3;
   static constexpr std::uint64_t kUnprovenTicks = 12;
 
-  explicit Guests(GuestLimits limits) : limits_(limits) {}
+  explicit ConnectionSlots(ConnectionLimits limits) : limits_(limits) {}
 
-  /// Declares that members live at `site`, the host of this process, even if none is connected.
-  void add_home(Site site);
+  /// Declares that members live at `source`, the host of this process, even if none is connected.
+  void add_own_network(SourceNetwork source);
 
   /// Adds a connection, which is unproven. Ids ascend.
-  Id add(Site site);
+  Id add(SourceNetwork source);
   void remove(Id id);
 
   /// Sets the function that closes the connection; that also removes it here.
@@ -89,10 +90,10 @@ class Guests {
   using Ids = std::list<Id>;
 
   struct Connection {
-    Site site;
+    SourceNetwork source;
     Standing standing;
     std::uint64_t since;  // tick
-    Ids::iterator place;  // among the site's unproven or clients
+    Ids::iterator place;  // among the source's unproven or clients
     Ids::iterator greeted_place;
     std::function<void()> close;
   };
@@ -107,44 +108,44 @@ class Guests {
       return unproven.size() > clients.size() ? unproven.size() - clients.size() : 0;
     }
   };
-  using Groups = std::unordered_map<Site, Group>;
-  struct Rank {  // of a site: the last rank is closed first
+  using Groups = std::unordered_map<SourceNetwork, Group>;
+  struct Rank {  // of a source: the last rank is closed first
     std::size_t number;
-    Id younger_than;  // of sites with equal numbers, the one with the older connection goes first
-    Site site;
+    Id younger_than;  // of sources with equal numbers, the one with the older connection goes first
+    SourceNetwork source;
     auto operator<=>(const Rank&) const = default;
   };
 
   template <class Change>
-  void change(Site site, Change change);
-  void unrank(Site site, const Group& group);
-  void rank(Site site, const Group& group);
-  static Rank excess_rank(Site site, const Group& group);
-  static Rank size_rank(Site site, const Group& group);
+  void change(SourceNetwork source, Change change);
+  void unrank(SourceNetwork source, const Group& group);
+  void rank(SourceNetwork source, const Group& group);
+  static Rank excess_rank(SourceNetwork source, const Group& group);
+  static Rank size_rank(SourceNetwork source, const Group& group);
   void leave(Group& group, Connection& connection);
   void prove(Id id, Standing standing);
   std::optional<Id> oldest_excess() const;
 
-  GuestLimits limits_;
+  ConnectionLimits limits_;
   Id next_id_ = 1;
   std::uint64_t now_ = 0;
   std::unordered_map<Id, Connection> all_;
   Groups groups_;
   Ids greeted_;
-  std::set<Site> homes_;
+  std::set<SourceNetwork> own_networks_;
   std::size_t excess_ = 0;
-  std::set<Rank> by_excess_;  // sites that have an excess
-  std::set<Rank> by_size_;    // sites without a member
+  std::set<Rank> by_excess_;  // sources that have an excess
+  std::set<Rank> by_size_;    // sources without a member
 };
 
-/// One connection's entry among the guests of its port; the destructor removes it. May be empty.
-class Guest {
+/// One connection's place among those of its port; the destructor removes it. May be empty.
+class ConnectionSlot {
  public:
-  Guest() = default;
-  Guest(std::shared_ptr<Guests> guests, Site site);
-  Guest(Guest&& other) noexcept { *this = std::move(other); }
-  Guest& operator=(Guest&& other) noexcept;
-  ~Guest();
+  ConnectionSlot() = default;
+  ConnectionSlot(std::shared_ptr<ConnectionSlots> slots, SourceNetwork source);
+  ConnectionSlot(ConnectionSlot&& other) noexcept { *this = std::move(other); }
+  ConnectionSlot& operator=(ConnectionSlot&& other) noexcept;
+  ~ConnectionSlot();
 
   /// Sets the function with which the connection's new owner closes it.
   void on_eviction(std::function<void()> close);
@@ -157,8 +158,8 @@ class Guest {
  private:
   void release();
 
-  std::shared_ptr<Guests> guests_;
-  Guests::Id id_ = 0;
+  std::shared_ptr<ConnectionSlots> slots_;
+  ConnectionSlots::Id id_ = 0;
   bool proven_ = false;
 };
 
