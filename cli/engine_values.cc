@@ -14,17 +14,17 @@ namespace {
 using engine::Allocation;
 using engine::Engine;
 
-engine::Surroundings surroundings_of(const Host& host) {
-  engine::Surroundings surroundings;
-  surroundings.host = host.name;
-  surroundings.read_file = host.read_file;
-  surroundings.output_of = host.output_of;
+engine::DetectionInput detection_input(const Host& host) {
+  engine::DetectionInput input;
+  input.host = host.name;
+  input.read_file = host.read_file;
+  input.output_of = host.output_of;
   for (const std::string& variable : host.environment) {
     const size_t equals = variable.find('=');
     if (equals == std::string::npos) continue;
-    surroundings.environment.emplace(variable.substr(0, equals), variable.substr(equals + 1));
+    input.environment.emplace(variable.substr(0, equals), variable.substr(equals + 1));
   }
-  return surroundings;
+  return input;
 }
 
 /// How to start ddprun on every node.
@@ -254,7 +254,7 @@ class Filler {
 Result<std::string> apply_engine(RawOptions& raw, const Host& host) {
   if (raw.engine == "none") return without_engine(raw);
   const Result<std::optional<Allocation>> found =
-      engine::detect(engine::parse_engine(raw.engine), surroundings_of(host));
+      engine::detect(engine::parse_engine(raw.engine), detection_input(host));
   if (!found) return found.error();
   if (!*found) return without_engine(raw);
   raw.in_slurm = (*found)->engine == Engine::slurm;
@@ -266,7 +266,7 @@ Result<std::string> apply_engine(RawOptions& raw, const Host& host) {
 bool is_in_slurm(const RawOptions& raw, const Host& host) {
   if (raw.engine == "none") return false;
   const Result<std::optional<Allocation>> found =
-      engine::detect(std::nullopt, surroundings_of(host));
+      engine::detect(std::nullopt, detection_input(host));
   return found && *found && (*found)->engine == Engine::slurm;
 }
 

@@ -26,26 +26,26 @@ const std::string* find(const Variables& variables, std::string_view name) {
   return found == variables.end() || found->second.empty() ? nullptr : &found->second;
 }
 
-Result<std::optional<Known<int>>> find_number(const Variables& variables, std::string_view name,
-                                              int most) {
+Result<std::optional<Sourced<int>>> find_number(const Variables& variables, std::string_view name,
+                                                int most) {
   const std::string* text = find(variables, name);
-  if (text == nullptr) return std::optional<Known<int>>();
+  if (text == nullptr) return std::optional<Sourced<int>>();
   if (const auto number = whole_number(*text, 0, most)) {
-    return std::optional(Known<int>{*number, std::string(name)});
+    return std::optional(Sourced<int>{*number, std::string(name)});
   }
   return Error{Errc::usage,
                text_of(variables, name) + " is not a number from 0 to " + std::to_string(most)};
 }
 
-std::optional<Known<std::chrono::sys_seconds>> find_time(const Variables& variables,
-                                                         std::string_view name) {
+std::optional<Sourced<std::chrono::sys_seconds>> find_time(const Variables& variables,
+                                                           std::string_view name) {
   const std::string* text = find(variables, name);
   if (text == nullptr) return std::nullopt;
   constexpr std::int64_t kLatest = 9'000'000'000;  // the year 2255: system_clock has nanoseconds
   const auto seconds = whole_number<std::int64_t>(*text, 1, kLatest);
   if (!seconds) return std::nullopt;
-  return Known<std::chrono::sys_seconds>{std::chrono::sys_seconds(std::chrono::seconds(*seconds)),
-                                         std::string(name)};
+  return Sourced<std::chrono::sys_seconds>{std::chrono::sys_seconds(std::chrono::seconds(*seconds)),
+                                           std::string(name)};
 }
 
 std::string text_of(const Variables& variables, std::string_view name) {

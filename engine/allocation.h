@@ -25,7 +25,7 @@ enum class Engine { slurm, kubernetes, pbs, sge, lsf, flux };
 using Variables = std::map<std::string, std::string, std::less<>>;
 
 /// The input of detection.
-struct Surroundings {
+struct DetectionInput {
   Variables environment;
   std::string host;  ///< this host's name
   /// The content of a file; nullopt: it cannot be read.
@@ -36,7 +36,7 @@ struct Surroundings {
 
 /// A value, and the variable or file that it comes from.
 template <class T>
-struct Known {
+struct Sourced {
   T value{};
   std::string source;
 };
@@ -51,15 +51,15 @@ struct Allocation {
   bool on_every_node = true;
   /// Why this node does not know the nodes of the whole job, and what to do; empty: it does.
   std::string only_a_part;
-  std::optional<Known<int>> nodes;
-  std::optional<Known<int>> node_rank;
-  std::optional<Known<int>> gpus;                           ///< of this node, given to the job
-  std::optional<Known<std::string>> master;                 ///< the host of node rank 0
-  std::optional<Known<std::chrono::sys_seconds>> deadline;  ///< when the engine ends the job
+  std::optional<Sourced<int>> nodes;
+  std::optional<Sourced<int>> node_rank;
+  std::optional<Sourced<int>> gpus;                           ///< of this node, given to the job
+  std::optional<Sourced<std::string>> master;                 ///< the host of node rank 0
+  std::optional<Sourced<std::chrono::sys_seconds>> deadline;  ///< when the engine ends the job
   /// The command that prints the deadline in seconds since 1970, if `deadline` is empty. Words such
   /// as NAME=value come first, as for env(1).
   std::vector<std::string> deadline_query;
-  std::optional<Known<int>> reruns;  ///< how often the engine has started the job again
+  std::optional<Sourced<int>> reruns;  ///< how often the engine has started the job again
   /// The longest time between the engine's SIGTERM and its SIGKILL that ddprun's workers get. It
   /// leaves time for the report: Slurm's KillWait and Kubernetes' grace period are 30 s.
   std::chrono::seconds grace{25};
@@ -76,12 +76,12 @@ std::vector<std::uint16_t> ports_of(std::string_view job);
 const std::string* find(const Variables& variables, std::string_view name);
 
 /// A whole number from 0 to `most`; nullopt: not set. Errors: usage, with name and value.
-Result<std::optional<Known<int>>> find_number(const Variables& variables, std::string_view name,
-                                              int most);
+Result<std::optional<Sourced<int>>> find_number(const Variables& variables, std::string_view name,
+                                                int most);
 
 /// A moment in seconds since 1970; nullopt: not set, or not such a number.
-std::optional<Known<std::chrono::sys_seconds>> find_time(const Variables& variables,
-                                                         std::string_view name);
+std::optional<Sourced<std::chrono::sys_seconds>> find_time(const Variables& variables,
+                                                           std::string_view name);
 
 /// "NAME=value", for messages.
 std::string text_of(const Variables& variables, std::string_view name);

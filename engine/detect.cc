@@ -11,7 +11,7 @@ struct Row {
   Engine engine;
   std::string_view name;
   std::string_view variable;  ///< shows the engine; for messages
-  Result<std::optional<Allocation>> (*detect)(const Surroundings&);
+  Result<std::optional<Allocation>> (*detect)(const DetectionInput&);
 };
 
 /// Innermost first: Flux runs inside jobs of Slurm and LSF, Slurm inside Kubernetes' pods.
@@ -30,8 +30,8 @@ const Row& row_of(Engine engine) {
                        [engine](const Row& row) { return row.engine == engine; });
 }
 
-Result<std::optional<Allocation>> detect_in(const Row& row, const Surroundings& surroundings) {
-  Result<std::optional<Allocation>> found = row.detect(surroundings);
+Result<std::optional<Allocation>> detect_in(const Row& row, const DetectionInput& input) {
+  Result<std::optional<Allocation>> found = row.detect(input);
   if (!found) {
     return Error{found.error().code,
                  found.error().message + "; --engine none starts ddprun without the engine"};
@@ -54,17 +54,17 @@ std::optional<Engine> parse_engine(std::string_view name) {
 }
 
 Result<std::optional<Allocation>> detect(std::optional<Engine> wanted,
-                                         const Surroundings& surroundings) {
+                                         const DetectionInput& input) {
   if (wanted) {
     const Row& row = row_of(*wanted);
-    Result<std::optional<Allocation>> found = detect_in(row, surroundings);
+    Result<std::optional<Allocation>> found = detect_in(row, input);
     if (!found || *found) return found;
     return Error{Errc::usage, "--engine " + std::string(row.name) + ": " +
                                   std::string(row.variable) +
                                   " is not set, so this is not a job of it; leave --engine out"};
   }
   for (const Row& row : kEngines) {
-    Result<std::optional<Allocation>> found = detect_in(row, surroundings);
+    Result<std::optional<Allocation>> found = detect_in(row, input);
     if (!found || *found) return found;
   }
   return std::optional<Allocation>();

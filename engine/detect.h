@@ -20,16 +20,15 @@ std::optional<Engine> parse_engine(std::string_view name);
 /// The allocation that this process runs in: that of `wanted`, or else of the innermost engine.
 /// nullopt: there is none. Errors: usage (what the engine says cannot be true, as in a shell with
 /// another allocation's variables), in one sentence that names both sides.
-Result<std::optional<Allocation>> detect(std::optional<Engine> wanted,
-                                         const Surroundings& surroundings);
+Result<std::optional<Allocation>> detect(std::optional<Engine> wanted, const DetectionInput& input);
 
 // One function for each engine; nullopt: its variables are not set. Errors: those of detect().
 
-Result<std::optional<Allocation>> detect_slurm(const Surroundings& surroundings);
-Result<std::optional<Allocation>> detect_kubernetes(const Surroundings& surroundings);
-Result<std::optional<Allocation>> detect_pbs(const Surroundings& surroundings);
-Result<std::optional<Allocation>> detect_sge(const Surroundings& surroundings);
-Result<std::optional<Allocation>> detect_lsf(const Surroundings& surroundings);
-Result<std::optional<Allocation>> detect_flux(const Surroundings& surroundings);
+Result<std::optional<Allocation>> detect_slurm(const DetectionInput& input);
+Result<std::optional<Allocation>> detect_kubernetes(const DetectionInput& input);
+Result<std::optional<Allocation>> detect_pbs(const DetectionInput& input);
+Result<std::optional<Allocation>> detect_sge(const DetectionInput& input);
+Result<std::optional<Allocation>> detect_lsf(const DetectionInput& input);
+Result<std::optional<Allocation>> detect_flux(const DetectionInput& input);
 
 }  // namespace ddprun::engine

@@ -36,17 +36,16 @@ std::string first_label(const std::string& host) {
   return host.substr(0, host.find('.'));
 }
 
-Result<std::optional<Allocation>> detect_indexed_job(const Surroundings& surroundings,
-                                                     const Known<int>& index) {
-  const std::string pod = first_label(surroundings.host);
+Result<std::optional<Allocation>> detect_indexed_job(const DetectionInput& input,
+                                                     const Sourced<int>& index) {
+  const std::string pod = first_label(input.host);
   const auto named = split_index(pod);
   if (!named || named->second != std::to_string(index.value)) {
-    return Error{Errc::usage, text_of(surroundings.environment, index.source) +
+    return Error{Errc::usage, text_of(input.environment, index.source) +
                                   ", but this pod's host name, " + printable(cut(pod, 200)) +
                                   ", does not end in -" + std::to_string(index.value)};
   }
-  const std::string domain =
-      domain_of(pod, surroundings.read_file("/etc/hosts").value_or(std::string()));
+  const std::string domain = domain_of(pod, input.read_file("/etc/hosts").value_or(std::string()));
   if (domain.empty()) {
     return Error{Errc::usage,
                  "/etc/hosts has no domain for this pod, " + pod +
@@ -61,8 +60,8 @@ Result<std::optional<Allocation>> detect_indexed_job(const Surroundings& surroun
 }
 
 /// The hosts of this pod's task: VC_<TASK>_HOSTS.
-std::optional<std::pair<std::string, Hosts>> volcano_task(const Surroundings& surroundings) {
-  for (const auto& [name, value] : surroundings.environment) {
+std::optional<std::pair<std::string, Hosts>> volcano_task(const DetectionInput& input) {
+  for (const auto& [name, value] : input.environment) {
     if (!name.starts_with("VC_") || !name.ends_with("_HOSTS")) continue;
     Hosts hosts;
     for (std::string_view rest = value; !rest.empty();) {
@@ -70,28 +69,28 @@ std::optional<std::pair<std::string, Hosts>> volcano_task(const Surroundings& su
       if (!host.empty()) hosts.emplace_back(host);
     }
     const bool has_us = std::any_of(hosts.begin(), hosts.end(), [&](const std::string& host) {
-      return is_same_host(first_label(host), first_label(surroundings.host));
+      return is_same_host(first_label(host), first_label(input.host));
     });
     if (has_us) return std::pair(name, std::move(hosts));
   }
   return std::nullopt;
 }
 
-Result<std::optional<Allocation>> detect_volcano(const Surroundings& surroundings,
-                                                 const Known<int>& index) {
-  const auto task = volcano_task(surroundings);
+Result<std::optional<Allocation>> detect_volcano(const DetectionInput& input,
+                                                 const Sourced<int>& index) {
+  const auto task = volcano_task(input);
   if (!task) {
-    return Error{Errc::usage, text_of(surroundings.environment, index.source) +
+    return Error{Errc::usage, text_of(input.environment, index.source) +
                                   ", but no variable VC_<TASK>_HOSTS has this host, " +
-                                  printable(cut(surroundings.host, 200)) +
+                                  printable(cut(input.host, 200)) +
                                   ": the job needs Volcano's plugins env and svc"};
   }
   const auto& [name, hosts] = *task;
   Allocation allocation;
-  const Result<> placed = place_among(allocation, hosts, name, first_label(surroundings.host));
+  const Result<> placed = place_among(allocation, hosts, name, first_label(input.host));
   if (!placed) return placed.error();
   if (allocation.node_rank->value != index.value) {
-    return Error{Errc::usage, text_of(surroundings.environment, index.source) +
+    return Error{Errc::usage, text_of(input.environment, index.source) +
                                   ", but this host has place " +
                                   std::to_string(allocation.node_rank->value) + " in " + name};
   }
@@ -101,15 +100,15 @@ Result<std::optional<Allocation>> detect_volcano(const Surroundings& surrounding
 
 }  // namespace
 
-Result<std::optional<Allocation>> detect_kubernetes(const Surroundings& surroundings) {
-  const Variables& variables = surroundings.environment;
+Result<std::optional<Allocation>> detect_kubernetes(const DetectionInput& input) {
+  const Variables& variables = input.environment;
   if (!find(variables, "KUBERNETES_SERVICE_HOST")) return std::optional<Allocation>();
   const auto index = find_number(variables, "JOB_COMPLETION_INDEX", kMostHosts);
   if (!index) return index.error();
-  if (*index) return detect_indexed_job(surroundings, **index);
+  if (*index) return detect_indexed_job(input, **index);
   const auto task_index = find_number(variables, "VC_TASK_INDEX", kMostHosts);
   if (!task_index) return task_index.error();
-  if (*task_index) return detect_volcano(surroundings, **task_index);
+  if (*task_index) return detect_volcano(input, **task_index);
   return std::optional<Allocation>();
 }
 

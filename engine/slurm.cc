@@ -19,9 +19,9 @@ bool is_step(const std::string* id) {
 }
 
 /// This node's NodeName, which slurmd sets for its processes; it may differ from the host's name.
-std::string_view own_name(const Surroundings& surroundings) {
-  const std::string* name = find(surroundings.environment, "SLURMD_NODENAME");
-  return name ? std::string_view(*name) : std::string_view(surroundings.host);
+std::string_view own_name(const DetectionInput& input) {
+  const std::string* name = find(input.environment, "SLURMD_NODENAME");
+  return name ? std::string_view(*name) : std::string_view(input.host);
 }
 
 /// srun starts a task for each --ntasks, but ddprun starts the workers itself.
@@ -74,8 +74,8 @@ Result<> read_components(Allocation& allocation, const Variables& variables) {
   return {};
 }
 
-Result<> read_nodes(Allocation& allocation, const Surroundings& surroundings, bool in_step) {
-  const Variables& variables = surroundings.environment;
+Result<> read_nodes(Allocation& allocation, const DetectionInput& input, bool in_step) {
+  const Variables& variables = input.environment;
   if (!in_step) {
     const Result<> read = read_components(allocation, variables);
     if (!read || !allocation.only_a_part.empty()) return read;
@@ -88,7 +88,7 @@ Result<> read_nodes(Allocation& allocation, const Surroundings& surroundings, bo
   if (in_step) {
     if (const Result<> checked = check_step_in_job(*hosts, variables); !checked) return checked;
   }
-  const std::string_view own = own_name(surroundings);
+  const std::string_view own = own_name(input);
   const auto is_own = [own](const std::string& host) { return is_same_host(host, own); };
   if (!in_step && std::none_of(hosts->begin(), hosts->end(), is_own)) {
     take_hosts(allocation, std::move(*hosts), name);  // the shell of salloc, on a login node
@@ -112,8 +112,8 @@ std::string id_of(const Variables& variables, const std::string& job) {
 
 }  // namespace
 
-Result<std::optional<Allocation>> detect_slurm(const Surroundings& surroundings) {
-  const Variables& variables = surroundings.environment;
+Result<std::optional<Allocation>> detect_slurm(const DetectionInput& input) {
+  const Variables& variables = input.environment;
   const std::string* job = find(variables, "SLURM_JOB_ID");
   if (job == nullptr) return std::optional<Allocation>();
   Allocation allocation;
@@ -122,7 +122,7 @@ Result<std::optional<Allocation>> detect_slurm(const Surroundings& surroundings)
   allocation.id = id_of(variables, *job);
   allocation.job = *job + (in_step ? "." + *step : "");
   allocation.on_every_node = in_step;  // a batch script runs on the first node
-  if (const Result<> read = read_nodes(allocation, surroundings, in_step); !read) {
+  if (const Result<> read = read_nodes(allocation, input, in_step); !read) {
     return read.error();
   }
   const auto gpus = find_number(variables, "SLURM_GPUS_ON_NODE", 4096);

@@ -26,8 +26,8 @@ void require_sound(const Result<Hosts>& hosts) {
 
 /// Splits text at zeros: "NAME=value" is a variable; any other text is the content of each file.
 void detect_in(std::string_view text) {
-  Surroundings surroundings;
-  surroundings.host = "node1";
+  DetectionInput input;
+  input.host = "node1";
   std::string file;
   while (!text.empty()) {
     const size_t end = std::min(text.find('\0'), text.size());
@@ -37,12 +37,12 @@ void detect_in(std::string_view text) {
     if (equals == std::string_view::npos) {
       file = line;
     } else {
-      surroundings.environment.emplace(line.substr(0, equals), line.substr(equals + 1));
+      input.environment.emplace(line.substr(0, equals), line.substr(equals + 1));
     }
   }
-  surroundings.read_file = [&file](const std::string&) { return file; };
-  surroundings.output_of = [&file](const std::vector<std::string>&) { return file; };
-  const auto found = detect(std::nullopt, surroundings);
+  input.read_file = [&file](const std::string&) { return file; };
+  input.output_of = [&file](const std::vector<std::string>&) { return file; };
+  const auto found = detect(std::nullopt, input);
   if (!found || !*found) return;
   const Allocation& allocation = **found;
   if (allocation.node_rank && allocation.nodes && !allocation.hosts.empty()) {

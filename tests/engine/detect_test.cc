@@ -14,8 +14,8 @@ namespace {
 using Environment = std::map<std::string, std::string, std::less<>>;
 
 /// `files` also has the output of commands.
-Surroundings on(const std::string& host, Environment environment,
-                const std::map<std::string, std::string>& files = {}) {
+DetectionInput on(const std::string& host, Environment environment,
+                  const std::map<std::string, std::string>& files = {}) {
   const auto look_up = [files](const std::string& name) {
     const auto found = files.find(name);
     return found == files.end() ? std::nullopt : std::optional(found->second);
@@ -25,14 +25,14 @@ Surroundings on(const std::string& host, Environment environment,
           }};
 }
 
-Allocation found(const Surroundings& surroundings, std::optional<Engine> wanted = std::nullopt) {
-  const auto allocation = must(detect(wanted, surroundings));
+Allocation found(const DetectionInput& input, std::optional<Engine> wanted = std::nullopt) {
+  const auto allocation = must(detect(wanted, input));
   REQUIRE(allocation);
   return *allocation;
 }
 
-std::string refusal(const Surroundings& surroundings, std::optional<Engine> wanted = std::nullopt) {
-  const auto allocation = detect(wanted, surroundings);
+std::string refusal(const DetectionInput& input, std::optional<Engine> wanted = std::nullopt) {
+  const auto allocation = detect(wanted, input);
   REQUIRE_FALSE(allocation.has_value());
   CHECK(allocation.error().code == Errc::usage);
   CHECK(allocation.error().message.find('\n') == std::string::npos);
@@ -40,7 +40,7 @@ std::string refusal(const Surroundings& surroundings, std::optional<Engine> want
 }
 
 template <class T>
-void check(const std::optional<Known<T>>& known, const T& value, const std::string& source) {
+void check(const std::optional<Sourced<T>>& known, const T& value, const std::string& source) {
   REQUIRE(known);
   CHECK(known->value == value);
   CHECK(known->source == source);
