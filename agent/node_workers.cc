@@ -118,7 +118,7 @@ void NodeWorkers::on_hang_seen(std::chrono::duration<double> time, const Collect
     const auto stack = seen.of_rank.find(process.rank);
     if (stack == seen.of_rank.end()) continue;
     if (!shows_program(stack->second)) unread.push_back(process.pid);
-    const auto& calls = seen.calls.at(process.rank);
+    const auto& calls = observed.calls.at(process.rank);
     progress.places.push_back(
         with_calls(place_with_stack(process.rank, stack->second, still_in_hang(time)), calls));
     if (mpi_) mpi_->describe(process.rank - layout_.first_rank, progress.places.back());
@@ -132,13 +132,13 @@ void NodeWorkers::on_hang_seen(std::chrono::duration<double> time, const Collect
 
 void NodeWorkers::look_and_stop(int signal) {
   if (!group_ || round_end_.is_stopping() || group_->running().empty()) return stop(signal);
-  watch_.look(processes(), [this, signal](WorkerWatch::Seen seen) {
-    for (rendezvous::WorkerPlace& place : seen.places) {
+  watch_.look(processes(), [this, signal](WorkerWatch::Observation observed) {
+    for (rendezvous::WorkerPlace& place : observed.places) {
       using Kind = rendezvous::WorkerPlace::Kind;
       if (place.kind != Kind::busy && place.kind != Kind::computing) continue;
       std::erase_if(place.ranks, [this](int rank) { return is_about_to_fail(rank); });
     }
-    round_end_.set_places(std::move(seen.places), std::move(seen.calls));
+    round_end_.set_places(std::move(observed.places), std::move(observed.calls));
     if (!group_->running().empty()) stop(signal);  // else their orphans are stopping already
   });
 }

@@ -134,53 +134,53 @@ void ProgressMonitor::look() {
     before_.reset();
     return take(watch_->look({}, BootClock::now()));
   }
-  Seen seen = {BootClock::now(), output_.bytes_read(), {}, {}};
+  Sample sample = {BootClock::now(), output_.bytes_read(), {}, {}};
   jobs_.run(
-      [seen = std::move(seen), files = output_.direct_files(), ranks = ranks_, before = before_,
+      [sample = std::move(sample), files = output_.direct_files(), ranks = ranks_, before = before_,
        readings = std::exchange(readings_, 0)]() mutable {
-        seen.output += size_of(files);
-        seen.uses = launcher::uses_below(getpid());
-        for (const launcher::ProcessUse& use : seen.uses) {
+        sample.output += size_of(files);
+        sample.uses = launcher::uses_below(getpid());
+        for (const launcher::ProcessUse& use : sample.uses) {
           const auto worker = ranks.find(use.pid);
           if (worker != ranks.end()) {
-            seen.calls.push_back(launcher::calls_of(use.pid, worker->second));
+            sample.calls.push_back(launcher::calls_of(use.pid, worker->second));
           }
         }
-        if (before && before->output == seen.output) {
-          const std::chrono::duration<double> time = seen.when - before->when;
-          find_gpu_waits(before->uses, seen.uses, time.count(), readings);
+        if (before && before->output == sample.output) {
+          const std::chrono::duration<double> time = sample.when - before->when;
+          find_gpu_waits(before->uses, sample.uses, time.count(), readings);
         }
-        return std::move(seen);
+        return std::move(sample);
       },
-      [this, round = std::weak_ptr(round_)](Seen now) {
-        if (!round.expired()) on_seen(std::move(now));
+      [this, round = std::weak_ptr(round_)](Sample now) {
+        if (!round.expired()) on_sample(std::move(now));
       });
 }
 
-void ProgressMonitor::on_seen(Seen seen) {
-  const Signs signs = signs_since(seen);
-  before_ = std::move(seen);
+void ProgressMonitor::on_sample(Sample sample) {
+  const Signs signs = signs_since(sample);
+  before_ = std::move(sample);
   take(watch_->look(signs, before_->when));
 }
 
-Signs ProgressMonitor::signs_since(const Seen& seen) const {
+Signs ProgressMonitor::signs_since(const Sample& sample) const {
   Signs signs;
   signs.held =
-      output_.is_held_up() || std::ranges::any_of(seen.uses, &launcher::ProcessUse::traced);
+      output_.is_held_up() || std::ranges::any_of(sample.uses, &launcher::ProcessUse::traced);
   // Without an earlier look, or without /proc, the workers' activity is unknown.
-  signs.cpu = signs.output = !before_ || seen.uses.empty();
+  signs.cpu = signs.output = !before_ || sample.uses.empty();
   if (!before_) return signs;
-  const std::chrono::duration<double> time = seen.when - before_->when;
-  const auto change = launcher::change_of(before_->uses, seen.uses, time.count());
-  signs.output = signs.output || seen.output != before_->output;
+  const std::chrono::duration<double> time = sample.when - before_->when;
+  const auto change = launcher::change_of(before_->uses, sample.uses, time.count());
+  signs.output = signs.output || sample.output != before_->output;
   signs.cpu = signs.cpu || change.cpu;
-  signs.work = change.work || before_->calls != seen.calls;
-  signs.blocked = are_blocked(*before_, seen);
+  signs.work = change.work || before_->calls != sample.calls;
+  signs.blocked = are_blocked(*before_, sample);
   return signs;
 }
 
 /// Whether each worker is in the same collective call as before.
-bool ProgressMonitor::are_blocked(const Seen& before, const Seen& now) {
+bool ProgressMonitor::are_blocked(const Sample& before, const Sample& now) {
   const auto is_inside = [](const std::vector<launcher::WorkerCall>& calls) {
     return std::ranges::any_of(calls, [](auto& call) { return call.open > 0; });
   };

@@ -70,7 +70,7 @@ class ProgressMonitor {
 
  private:
   /// The findings of a look. The next look compares with them.
-  struct Seen {
+  struct Sample {
     HangWatch::Time when;
     std::uint64_t output = 0;  ///< bytes
     std::vector<launcher::ProcessUse> uses;
@@ -82,9 +82,9 @@ class ProgressMonitor {
   void beat(int rank);
   void look_later();
   void look();
-  void on_seen(Seen seen);
-  Signs signs_since(const Seen& seen) const;
-  static bool are_blocked(const Seen& before, const Seen& now);
+  void on_sample(Sample sample);
+  Signs signs_since(const Sample& sample) const;
+  static bool are_blocked(const Sample& before, const Sample& now);
   void take(HangWatch::News news);
 
   boost::asio::any_io_executor executor_;
@@ -106,7 +106,7 @@ class ProgressMonitor {
   std::map<pid_t, int> ranks_;
   std::map<int, Reported> reported_;
   Changed changed_;
-  std::optional<Seen> before_;
+  std::optional<Sample> before_;
   std::map<std::pair<int, bool>, PatternLines> lines_;  // by rank, and whether it is stderr
 };
 

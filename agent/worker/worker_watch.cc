@@ -63,15 +63,15 @@ std::set<pid_t> waiting_for_gpus(const std::vector<WorkerWatch::Process>& proces
 }
 
 /// Takes the kernel's samples first, as the other workers may begin to fail.
-WorkerWatch::Seen look_at(const std::vector<WorkerWatch::Process>& processes,
-                          const std::string& program) {
+WorkerWatch::Observation look_at(const std::vector<WorkerWatch::Process>& processes,
+                                 const std::string& program) {
   std::vector<pid_t> pids;
   for (const auto& process : processes) pids.push_back(process.pid);
   const std::vector<launcher::ProcessSample> samples = launcher::sample_processes(pids);
   const auto calls = calls_of(processes);
   std::map<pid_t, PythonStack> stacks = stacks_of(processes, program);
   const std::set<pid_t> in_driver = waiting_for_gpus(processes, samples);
-  WorkerWatch::Seen seen;
+  WorkerWatch::Observation observed;
   for (size_t i = 0; i < processes.size(); ++i) {
     const int rank = processes[i].rank;
     const pid_t pid = processes[i].pid;
@@ -80,22 +80,22 @@ WorkerWatch::Seen look_at(const std::vector<WorkerWatch::Process>& processes,
     stack.python = stacks[pid];
     stack.in_driver = in_driver.contains(pid);
     stack.uses_gpu = !stack.python.empty() && launcher::has_driver(pid);
-    seen.places.push_back(with_calls(place_with_stack(rank, stack), calls.at(rank)));
-    add_calls(seen.calls, rank, calls.at(rank));
+    observed.places.push_back(with_calls(place_with_stack(rank, stack), calls.at(rank)));
+    add_calls(observed.calls, rank, calls.at(rank));
   }
-  seen.places = grouped(seen.places);
-  return seen;
+  observed.places = grouped(observed.places);
+  return observed;
 }
 
 }  // namespace
 
-void WorkerWatch::look(std::vector<Process> processes, std::function<void(Seen)> done) {
+void WorkerWatch::look(std::vector<Process> processes, std::function<void(Observation)> done) {
   auto limit = std::make_shared<boost::asio::steady_timer>(executor_, kLongestLook);
   const auto conclude = [limit, done = std::move(done), round = std::weak_ptr(round_),
-                         concluded = std::make_shared<bool>(false)](Seen seen) {
+                         concluded = std::make_shared<bool>(false)](Observation observed) {
     if (std::exchange(*concluded, true) || round.expired()) return;
     limit->cancel();
-    done(std::move(seen));
+    done(std::move(observed));
   };
   limit->async_wait([conclude](boost::system::error_code cancelled) {
     if (!cancelled) conclude({});

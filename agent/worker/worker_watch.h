@@ -25,7 +25,7 @@ class WorkerWatch {
  public:
   using Process = WorkerProcess;
   /// The processes' places, as their node sees them.
-  struct Seen {
+  struct Observation {
     std::vector<rendezvous::WorkerPlace> places{};
     std::vector<rendezvous::CallPlace> calls{};
   };
@@ -39,7 +39,7 @@ class WorkerWatch {
 
   /// Calls `done` with the places of `processes`: usually within a millisecond, or within 2 s with
   /// Python's stacks. If the kernel does not answer in time, `done` gets nothing.
-  void look(std::vector<Process> processes, std::function<void(Seen)> done);
+  void look(std::vector<Process> processes, std::function<void(Observation)> done);
 
   /// `signal` has stopped `process`: reports it if the process is still stopped a second later, and
   /// not by a debugger.

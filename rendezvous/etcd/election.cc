@@ -67,16 +67,16 @@ void Election::take_search_answer(const Answer& answer, Time sent, Time now) {
   if (const auto* created = as<answer::Created>(answer)) {
     return lead(created->epoch, created->state, now);
   }
-  if (const auto* seen = as<answer::Seen>(answer)) return take_seen(*seen, now);
+  if (const auto* keys = as<answer::Keys>(answer)) return take_keys(*keys, now);
   not_found("etcd gave another answer than was asked for");
 }
 
-void Election::take_seen(const answer::Seen& seen, Time now) {
-  if (!seen.master) return campaign(now);
-  if (lease_ && seen.master->lease == lease_->id) return lead(seen.master->epoch, seen.state, now);
+void Election::take_keys(const answer::Keys& keys, Time now) {
+  if (!keys.master) return campaign(now);
+  if (lease_ && keys.master->lease == lease_->id) return lead(keys.master->epoch, keys.state, now);
   // The attempt of this lease came too late.
   if (lease_) ask(request::Revoke{std::exchange(lease_, std::nullopt)->id}, now);
-  found(seen.master->value);
+  found(keys.master->value);
 }
 
 /// If the answer of an attempt was lost, its lease makes this the same attempt.
@@ -116,8 +116,8 @@ void Election::take_renewed(seconds ttl, Time sent, Time now) {
 
 /// The lease also lasts if the key was deleted, and another master may have created the key again.
 void Election::take_look_answer(const Answer& answer) {
-  const auto* seen = as<answer::Seen>(answer);
-  if (seen == nullptr || (seen->master && seen->master->epoch == *epoch_)) return;
+  const auto* keys = as<answer::Keys>(answer);
+  if (keys == nullptr || (keys->master && keys->master->epoch == *epoch_)) return;
   step_down("its key in etcd was deleted");
 }
 
@@ -143,10 +143,10 @@ void Election::take_write_answer(const Answer& answer, Time now) {
     return write(now);
   }
   if (const auto* done = as<answer::Written>(answer)) return written(done->revision);
-  const auto* seen = as<answer::Seen>(answer);
-  const bool is_ours = seen != nullptr && seen->master && seen->master->epoch == *epoch_;
-  if (is_ours && seen->state && seen->state->state == *state_) return was_written(*seen->state);
-  const Revision latest = seen != nullptr && seen->state ? seen->state->revision : 0;
+  const auto* keys = as<answer::Keys>(answer);
+  const bool is_ours = keys != nullptr && keys->master && keys->master->epoch == *epoch_;
+  if (is_ours && keys->state && keys->state->state == *state_) return was_written(*keys->state);
+  const Revision latest = keys != nullptr && keys->state ? keys->state->revision : 0;
   if (is_ours && latest != state_revision_) return write_after(latest, now);
   step_down("its key in etcd is gone");
 }

@@ -125,7 +125,7 @@ class Election {
   void found(std::optional<std::string> master);
 
   void campaign(Time now);
-  void take_seen(const answer::Seen& seen, Time now);
+  void take_keys(const answer::Keys& keys, Time now);
   void take_search_answer(const Answer& answer, Time sent, Time now);
   void lead(Epoch epoch, const std::optional<Recorded>& state, Time now);
   void renew(Time now);

@@ -153,14 +153,14 @@ std::optional<Recorded> state_in(const json& object, size_t place) {
                   from_base64(text_of(kv, "value"))};
 }
 
-answer::Seen seen(const json& object) {
-  answer::Seen seen;
+answer::Keys keys(const json& object) {
+  answer::Keys keys;
   if (const json& kv = found(object, 0); !kv.is_null()) {
-    seen.master = Holder{number_of(kv, "lease"), number_of(kv, "create_revision"),
+    keys.master = Holder{number_of(kv, "lease"), number_of(kv, "create_revision"),
                          from_base64(text_of(kv, "value"))};
   }
-  seen.state = state_in(object, 1);
-  return seen;
+  keys.state = state_in(object, 1);
+  return keys;
 }
 
 bool succeeded(const json& object) {
@@ -173,20 +173,20 @@ Revision revision_of(const json& object) {
 }
 
 Answer answer_to(const request::Look&, const json& object) {
-  return seen(object);
+  return keys(object);
 }
 Answer answer_to(const request::Grant&, const json& object) {
   return answer::Granted{number_of(object, "ID"), std::chrono::seconds(number_of(object, "TTL"))};
 }
 Answer answer_to(const request::Create&, const json& object) {
-  if (!succeeded(object)) return seen(object);
+  if (!succeeded(object)) return keys(object);
   return answer::Created{revision_of(object), state_in(object, 1)};
 }
 Answer answer_to(const request::Renew&, const json& object) {
   return answer::Renewed{std::chrono::seconds(number_of(object_of(object, "result"), "TTL"))};
 }
 Answer answer_to(const request::Record&, const json& object) {
-  if (!succeeded(object)) return seen(object);
+  if (!succeeded(object)) return keys(object);
   return answer::Written{revision_of(object)};
 }
 Answer answer_to(const request::Revoke&, const json&) {

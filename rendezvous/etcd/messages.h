@@ -76,7 +76,7 @@ struct Recorded {
 namespace answer {
 
 /// The answer to Look, and to a Create or Record that had no effect.
-struct Seen {
+struct Keys {
   std::optional<Holder> master;
   std::optional<Recorded> state;
 };
@@ -98,7 +98,7 @@ struct Revoked {};
 
 }  // namespace answer
 
-using Answer = std::variant<answer::Seen, answer::Granted, answer::Created, answer::Renewed,
+using Answer = std::variant<answer::Keys, answer::Granted, answer::Created, answer::Renewed,
                             answer::Written, answer::Revoked>;
 
 // The requests as etcd's JSON gateway takes them (/v3, etcd 3.4 and later): keys and values in

@@ -45,14 +45,14 @@ class EtcdModel {
   };
   using Reply = std::optional<Answer>;
 
-  Reply on(const request::Look&, const std::string&, Time) { return answer::Seen{master, state}; }
+  Reply on(const request::Look&, const std::string&, Time) { return answer::Keys{master, state}; }
   Reply on(const request::Grant& grant, const std::string&, Time now) {
     leases_[++last_] = {grant.ttl, now + grant.ttl};
     return answer::Granted{last_, grant.ttl};
   }
   Reply on(const request::Create& create, const std::string& value, Time) {
     if (!leases_.contains(create.lease)) return std::nullopt;
-    if (master) return answer::Seen{master, state};
+    if (master) return answer::Keys{master, state};
     master = Holder{create.lease, ++revision_, value};
     return answer::Created{revision_, state};
   }
@@ -65,7 +65,7 @@ class EtcdModel {
   Reply on(const request::Record& record, const std::string&, Time) {
     const bool ours = master && master->epoch == record.epoch;
     if (!ours) ++refused_writes;
-    if (!ours || record.after != (state ? state->revision : 0)) return answer::Seen{master, state};
+    if (!ours || record.after != (state ? state->revision : 0)) return answer::Keys{master, state};
     if (!leases_.contains(record.lease)) return std::nullopt;
     state = Recorded{record.lease, ++revision_, record.state};
     return answer::Written{revision_};

@@ -34,20 +34,20 @@ TEST_CASE("the master's key is made only if there is none, and the state is read
 }
 
 TEST_CASE("a node that comes too late gets the master and the state") {
-  const auto seen = answer_of<answer::Seen>(
+  const auto keys = answer_of<answer::Keys>(
       request::Create{},
       R"({"header":{"revision":"9"},"responses":[{"response_range":{"kvs":[{"key":"L2Q=",)"
       R"("create_revision":"2","mod_revision":"4","version":"2","value":"dg==","lease":"77"}],)"
       R"("count":"1"}},{"response_range":{"kvs":[{"key":"cw==","create_revision":"3",)"
       R"("mod_revision":"8","value":"e30=","lease":"78"}]}}]})");
-  REQUIRE(seen.master);
-  CHECK(seen.master->lease == 77);
-  CHECK(seen.master->epoch == 2);
-  CHECK(seen.master->value == "v");
-  REQUIRE(seen.state);
-  CHECK(seen.state->lease == 78);
-  CHECK(seen.state->revision == 8);
-  CHECK(seen.state->state == "{}");
+  REQUIRE(keys.master);
+  CHECK(keys.master->lease == 77);
+  CHECK(keys.master->epoch == 2);
+  CHECK(keys.master->value == "v");
+  REQUIRE(keys.state);
+  CHECK(keys.state->lease == 78);
+  CHECK(keys.state->revision == 8);
+  CHECK(keys.state->state == "{}");
 }
 
 TEST_CASE("only the master writes the state, and only over the revision that it knows") {
@@ -59,7 +59,7 @@ TEST_CASE("only the master writes the state, and only over the revision that it 
   const auto written = answer_of<answer::Written>(
       request::Record{}, R"({"header":{"revision":"9"},"succeeded":true,"responses":[{}]})");
   CHECK(written.revision == 9);
-  CHECK_FALSE(answer_of<answer::Seen>(request::Record{}, R"({"header":{"revision":"9"}})").master);
+  CHECK_FALSE(answer_of<answer::Keys>(request::Record{}, R"({"header":{"revision":"9"}})").master);
 }
 
 TEST_CASE("leases are granted, renewed or gone") {
@@ -81,9 +81,9 @@ TEST_CASE("responses that are not from etcd are rejected") {
   CHECK_FALSE(decode(request::Look{}, body).has_value());
   CHECK_FALSE(decode(request::Renew{}, body).has_value());
   CHECK_FALSE(decode(request::Grant{}, R"({"header":{}})").has_value());
-  const auto seen = answer_of<answer::Seen>(
+  const auto keys = answer_of<answer::Keys>(
       request::Look{}, R"({"header":1,"responses":[{"response_range":{"kvs":[7]}},3]})");
-  CHECK_FALSE(seen.master);
+  CHECK_FALSE(keys.master);
 }
 
 TEST_CASE("an answer that nests too deep is rejected") {
