@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "cli/flag_sources.h"
 #include "cli/line/flags.h"
 #include "cli/line/usage_error.h"
 #include "cli/line/values.h"
@@ -140,15 +141,8 @@ class Reader {
   }
 
   Result<> set(const Flag& flag, const std::string& value, const std::string& argument) {
-    const SetResult result = flag.set(value, raw_);
-    const std::string name = spelled(flag);
-    if (!result && !result.reason().empty()) return usage_error(name + " " + result.reason());
-    if (!result) {
-      return usage_error(name + " expects " + std::string(flag.expects) + ", not '" + value + "'");
-    }
-    raw_.given.insert(flag.name);
     manifest_.arguments.push_back(argument);
-    return {};
+    return set_option(flag, value, spelled(flag), raw_);
   }
 
   Result<Manifest> finish() {
