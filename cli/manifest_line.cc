@@ -35,7 +35,8 @@ constexpr std::array kNotForPods = std::to_array<std::string_view>(
      "standalone", "dry_run",     "requeue",       kHelp,           kVersion,       "secret_file",
      "bench",      "json",        kPrintCompletion});
 
-/// Reads one command line, word by word.
+/// Reads the words after "manifest": the kind, options of the manifest and of the pods' ddprun, the
+/// program. Reads no environment: it is not the pods'.
 class Reader {
  public:
   explicit Reader(std::span<const char* const> words) : words_(words) {}
@@ -217,15 +218,11 @@ bool is_for_pods(const Flag& flag) {
   return std::find(kNotForPods.begin(), kNotForPods.end(), flag.name) == kNotForPods.end();
 }
 
-Result<Manifest> read_manifest(std::span<const char* const> words) {
-  return Reader(words).read();
-}
-
 Result<std::string> manifest_output(std::span<const char* const> words) {
   for (const std::string_view word : words.first(std::min<size_t>(words.size(), 2))) {
     if (asks_for_help(word)) return plain_text(page_of("manifest"));
   }
-  const Result<Manifest> manifest = read_manifest(words);
+  const Result<Manifest> manifest = Reader(words).read();
   if (!manifest) return manifest.error();
   return manifest_text(*manifest);
 }

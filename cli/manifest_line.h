@@ -16,10 +16,6 @@ namespace ddprun::cli {
 /// they make no sense in a pod.
 bool is_for_pods(const Flag& flag);
 
-/// Reads the words after "manifest": the kind, options of the manifest and of the pods' ddprun, the
-/// program. Reads no environment: it is not the pods'. Errors: usage.
-Result<Manifest> read_manifest(std::span<const char* const> words);
-
 /// The output of `ddprun manifest words...`: the manifest, or its help. Errors: usage.
 Result<std::string> manifest_output(std::span<const char* const> words);
 

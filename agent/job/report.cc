@@ -40,8 +40,8 @@ constexpr auto kHints = std::to_array<Hint>({
      "worker leaves it to rank 0"},
 });
 
-}  // namespace
-
+/// A line of advice, if the worker's last words or its end show the cause of the failure; else
+/// empty.
 std::string report_hint(const rendezvous::Failure& failure) {
   for (const Hint& hint : kHints) {
     const bool said = failure.stderr_tail.find(hint.words) != std::string::npos;
@@ -51,20 +51,6 @@ std::string report_hint(const rendezvous::Failure& failure) {
   return "ddprun did not send this signal; if the kernel did (out of memory), dmesg on " +
          cut(printable(failure.host), 240) + " shows it";
 }
-
-std::string missing_module_text(const rendezvous::Failure& failure, const JobSpec& job) {
-  constexpr std::string_view kWords = "ModuleNotFoundError: No module named '";
-  const bool is_python = job.own_arguments > 1;  // ddprun put python's words before the script
-  std::string_view last = failure.exception.empty() ? failure.stderr_tail : failure.exception;
-  while (last.ends_with('\n')) last.remove_suffix(1);
-  last.remove_prefix(last.rfind('\n') + 1);  // npos + 1 is 0
-  if (!is_python || !last.starts_with(kWords)) return "";
-  last.remove_prefix(kWords.size());
-  return job.program + " has no module " + std::string(last.substr(0, last.find('\''))) +
-         " (PYTHON_EXEC=FILE names another Python)";
-}
-
-namespace {
 
 using rendezvous::Failure;
 
@@ -218,6 +204,18 @@ std::string line_after_title(std::string_view text) {
 }
 
 }  // namespace
+
+std::string missing_module_text(const rendezvous::Failure& failure, const JobSpec& job) {
+  constexpr std::string_view kWords = "ModuleNotFoundError: No module named '";
+  const bool is_python = job.own_arguments > 1;  // ddprun put python's words before the script
+  std::string_view last = failure.exception.empty() ? failure.stderr_tail : failure.exception;
+  while (last.ends_with('\n')) last.remove_suffix(1);
+  last.remove_prefix(last.rfind('\n') + 1);  // npos + 1 is 0
+  if (!is_python || !last.starts_with(kWords)) return "";
+  last.remove_prefix(kWords.size());
+  return job.program + " has no module " + std::string(last.substr(0, last.find('\''))) +
+         " (PYTHON_EXEC=FILE names another Python)";
+}
 
 std::string failure_report(const rendezvous::Failed& failed) {
   const Failure& cause = failed.root_cause;

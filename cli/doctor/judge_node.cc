@@ -13,6 +13,7 @@
 #include "base/text.h"
 
 namespace ddprun::doctor {
+namespace {
 
 std::string size_text(std::int64_t bytes) {
   constexpr int kUnit = 1024;
@@ -27,8 +28,6 @@ std::string size_text(std::int64_t bytes) {
   }
   return text.data();
 }
-
-namespace {
 
 constexpr const char* kCheck = "GPUs";
 constexpr double kMuchUsed = 0.05;  // of the memory: a driver and a display need less
@@ -75,8 +74,6 @@ std::vector<int> with(const Fault& fault, const std::vector<Gpu>& gpus) {
   return found;
 }
 
-}  // namespace
-
 Findings judge_gpus(const Facts& facts) {
   Findings findings;
   if (facts.driver_differs) {
@@ -108,8 +105,6 @@ Findings judge_gpus(const Facts& facts) {
   }
   return findings;
 }
-
-namespace {
 
 constexpr std::int64_t kMiB = 1 << 20;
 constexpr std::int64_t kGiB = 1024 * kMiB;

@@ -11,6 +11,36 @@
 namespace ddprun::cli {
 namespace {
 
+struct Escape {
+  std::string_view text;
+  std::string_view escaped;
+};
+
+/// The printable() characters that end a scalar or a line in YAML, or that YAML does not allow.
+constexpr std::array kEscapes = std::to_array<Escape>({{"\"", "\\\""},
+                                                       {"\\", "\\\\"},
+                                                       {"\n", "\\n"},
+                                                       {"\t", "\\t"},
+                                                       {"\u2028", "\\L"},
+                                                       {"\u2029", "\\P"},
+                                                       {"\ufffe", "\\ufffe"},
+                                                       {"\uffff", "\\uffff"}});
+
+/// `text` as a YAML scalar in double quotes. printable() must not change it.
+std::string yaml_text(std::string_view text) {
+  std::string quoted = "\"";
+  while (!text.empty()) {
+    const auto* const escape =
+        std::find_if(kEscapes.begin(), kEscapes.end(),
+                     [text](const Escape& each) { return text.starts_with(each.text); });
+    const bool is_plain = escape == kEscapes.end();
+    const size_t length = is_plain ? 1 : escape->text.size();
+    quoted += is_plain ? text.substr(0, length) : escape->escaped;
+    text.remove_prefix(length);
+  }
+  return quoted + "\"";
+}
+
 /// The longest host name that Kubernetes allows: a DNS label.
 constexpr size_t kLongestLabel = 63;
 constexpr size_t kLongestSecretName = 253;
@@ -328,21 +358,6 @@ std::string_view form_of(ManifestKind kind) {
   return "";
 }
 
-struct Escape {
-  std::string_view text;
-  std::string_view escaped;
-};
-
-/// The printable() characters that end a scalar or a line in YAML, or that YAML does not allow.
-constexpr std::array kEscapes = std::to_array<Escape>({{"\"", "\\\""},
-                                                       {"\\", "\\\\"},
-                                                       {"\n", "\\n"},
-                                                       {"\t", "\\t"},
-                                                       {"\u2028", "\\L"},
-                                                       {"\u2029", "\\P"},
-                                                       {"\ufffe", "\\ufffe"},
-                                                       {"\uffff", "\\uffff"}});
-
 }  // namespace
 
 Result<> check_manifest(const Manifest& manifest) {
@@ -369,20 +384,6 @@ std::string manifest_text(const Manifest& manifest) {
   Blanks blanks = blanks_of(manifest);
   blanks.emplace("job spec", filled(kJobSpec, blanks));
   return filled(form_of(manifest.kind), blanks);
-}
-
-std::string yaml_text(std::string_view text) {
-  std::string quoted = "\"";
-  while (!text.empty()) {
-    const auto* const escape =
-        std::find_if(kEscapes.begin(), kEscapes.end(),
-                     [text](const Escape& each) { return text.starts_with(each.text); });
-    const bool is_plain = escape == kEscapes.end();
-    const size_t length = is_plain ? 1 : escape->text.size();
-    quoted += is_plain ? text.substr(0, length) : escape->escaped;
-    text.remove_prefix(length);
-  }
-  return quoted + "\"";
 }
 
 }  // namespace ddprun::cli

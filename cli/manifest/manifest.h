@@ -73,7 +73,4 @@ Result<> check_manifest(const Manifest& manifest);
 /// The text, a YAML document for each object. check_manifest must accept the manifest.
 std::string manifest_text(const Manifest& manifest);
 
-/// `text` as a YAML scalar in double quotes. printable() must not change it.
-std::string yaml_text(std::string_view text);
-
 }  // namespace ddprun::cli
