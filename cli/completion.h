@@ -43,11 +43,7 @@ std::vector<CompletedCommand> completed_commands();
 /// The part of a flag's help that fits in a menu: its first sentence, without the full stop.
 std::string first_sentence(std::string_view help);
 
-}  // namespace ddprun::cli
-
 // Completion of ddprun's command lines in a shell: its script asks `ddprun __complete LINE`. Pure.
-
-namespace ddprun::cli {
 
 /// The command that a script asks.
 constexpr std::string_view kComplete = "__complete";

@@ -11,14 +11,6 @@
 #include "rendezvous/layout.h"
 #include "rendezvous/node.h"
 
-namespace ddprun::agent {
-
-/// If ddprun ran the program by Python, and it failed because that Python lacks a module: the
-/// cause, with the Python's path. Else empty. Pure.
-std::string missing_module_text(const rendezvous::Failure& failure, const JobSpec& job);
-
-}  // namespace ddprun::agent
-
 // The sentences about failures and rounds. Each function returns one message for log::error or
 // log::info, without a final newline. It fits on one screen for any number of ranks and any output
 // of workers: untrusted text is cut, and its control characters are escaped. Pure.
@@ -68,5 +60,9 @@ std::string stop_line(std::vector<StoppedWorker> workers, int signal);
 /// The line about a signal for only the workers that handle it: "SIGUSR2 to all workers", "no
 /// worker here handles SIGUSR2, so none gets it".
 std::string notice_text(int signal, std::size_t signalled, std::size_t workers);
+
+/// If ddprun ran the program by Python, and it failed because that Python lacks a module: the
+/// cause, with the Python's path. Else empty.
+std::string missing_module_text(const rendezvous::Failure& failure, const JobSpec& job);
 
 }  // namespace ddprun::agent

@@ -102,7 +102,7 @@ void ProgressMonitor::end() {
 }
 
 void ProgressMonitor::on_message(pid_t sender, std::string_view text) {
-  const std::optional<int> rank = watch_ ? rank_of(sender, ranks_) : std::nullopt;
+  const std::optional<int> rank = watch_ ? launcher::rank_of(sender, ranks_) : std::nullopt;
   if (!rank) return;
   NotifyMessage message = parse_notify_message(text);
   if (message.is_heartbeat) beat(*rank);

@@ -41,7 +41,7 @@ Result<> remove_left(const std::string& path) {
 std::optional<int> signal_process(pid_t pid, int signal, const std::map<pid_t, int>& ranks) {
   const Fd process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   if (!process) return std::nullopt;
-  const std::optional<int> rank = rank_of(pid, ranks);
+  const std::optional<int> rank = launcher::rank_of(pid, ranks);
   const bool sent = rank && syscall(SYS_pidfd_send_signal, process.get(), signal, nullptr, 0) == 0;
   return sent ? rank : std::nullopt;
 }
@@ -56,8 +56,7 @@ void FileTimers::open(const std::vector<std::string>& environment, const std::st
   const char* enabled = find_variable(environment, kEnabled);
   if (enabled == nullptr || std::string_view(enabled) != "1") return;
   const char* given = find_variable(environment, kFile);
-  const std::string path =
-      given != nullptr ? given : folder + "/timers_" + random_name();
+  const std::string path = given != nullptr ? given : folder + "/timers_" + random_name();
   if (const Result<> made = make_pipe(path); !made) {
     return log::warning(std::string(kEnabled) + ": " + made.error().message +
                         ": timers of workers do not run");

@@ -20,6 +20,7 @@ constexpr double kCpuShare = 0.05;
 constexpr double kBytesPerSecond = 16 * 1024;
 constexpr double kTick = 0.01;  // the kernel's unit of CPU time
 constexpr double kFewBytes = 4096;
+constexpr int kMostAncestors = 64;  // between a worker and a process below it
 
 double cpu_between(const ProcessUse& before, const ProcessUse& now) {
   if (before.waits.empty() || now.waits.empty()) return now.cpu_seconds - before.cpu_seconds;
@@ -115,22 +116,13 @@ UseChange change_of(const std::vector<ProcessUse>& before, const std::vector<Pro
   return change;
 }
 
-}  // namespace ddprun::launcher
-
-namespace ddprun::agent {
-namespace {
-
-constexpr int kMostAncestors = 64;  // between a worker and a process below it
-
-}  // namespace
-
 std::optional<int> rank_of(pid_t pid, const std::map<pid_t, int>& ranks) {
   for (int i = 0; i < kMostAncestors && pid > 1; ++i) {
     const auto found = ranks.find(pid);
     if (found != ranks.end()) return found->second;
-    pid = launcher::parent_of(pid);
+    pid = parent_of(pid);
   }
   return std::nullopt;
 }
 
-}  // namespace ddprun::agent
+}  // namespace ddprun::launcher

@@ -52,6 +52,10 @@ UseChange change_of(const std::vector<ProcessUse>& before, const std::vector<Pro
 /// The parent of a process, also if this has ended and was not reaped; 0: unknown.
 pid_t parent_of(pid_t pid);
 
+/// The rank of the worker that is this process or one of its ancestors; nullopt: no worker is.
+/// `ranks` has the workers' ranks by pid.
+std::optional<int> rank_of(pid_t pid, const std::map<pid_t, int>& ranks);
+
 // Parsers.
 
 /// Parses the text of /proc/PID/stat, without io_bytes and `traced`; nullopt: it is malformed, or
@@ -62,11 +66,3 @@ std::optional<ProcessUse> parse_stat_use(const std::string& text);
 std::uint64_t parse_proc_io(const std::string& text);
 
 }  // namespace ddprun::launcher
-
-namespace ddprun::agent {
-
-/// The rank of the worker that is this process or one of its ancestors; nullopt: no worker is.
-/// `ranks` has the workers' ranks by pid.
-std::optional<int> rank_of(pid_t pid, const std::map<pid_t, int>& ranks);
-
-}  // namespace ddprun::agent

@@ -45,12 +45,8 @@ std::string encode(const TunnelFrame& frame);
 /// The body of one frame, into which the result points. Errors: protocol.
 Result<TunnelFrame> decode_tunnel_frame(std::string_view body);
 
-}  // namespace ddprun::rendezvous
-
 // DECIDES how much of a connection may be on its way through a tunnel: a window of bytes in each
 // direction. So a connection that is not read holds up no other, and takes little memory. Pure.
-
-namespace ddprun::rendezvous {
 
 /// One end of one connection in a tunnel.
 class TunnelFlow {
