@@ -71,8 +71,9 @@ void assign_role_ranks(const std::vector<Node*>& members, std::vector<Layout>& l
   }
 }
 
-}  // namespace
-
+/// The waiting nodes that take part in the next round, by node rank: element i has node rank i.
+/// At most `max_nodes`: members of the latest round first, then of earlier ones, then in order of
+/// joining.
 std::vector<Node*> assign_node_ranks(Nodes& nodes, int max_nodes) {
   const std::vector<Node*> members = participants(nodes, max_nodes);
   std::vector<Node*> placed(members.size(), nullptr);
@@ -103,6 +104,7 @@ std::vector<Node*> assign_node_ranks(Nodes& nodes, int max_nodes) {
   return placed;
 }
 
+/// The layouts of these members, which are in the order of their node ranks.
 std::vector<Layout> layouts_of(const std::vector<Node*>& members, int round, int restarts) {
   Layout layout;
   layout.world_size = 0;
@@ -124,8 +126,6 @@ std::vector<Layout> layouts_of(const std::vector<Node*>& members, int round, int
   assign_role_ranks(members, layouts);
   return layouts;
 }
-
-namespace {
 
 /// More than any job has nodes.
 constexpr size_t kMostCommands = 65'536;

@@ -20,18 +20,6 @@
 #include "rendezvous/round/node_losses.h"
 #include "rendezvous/round/restart_budget.h"
 
-namespace ddprun::rendezvous {
-
-/// The waiting nodes that take part in the next round, by node rank: element i has node rank i.
-/// At most `max_nodes`: members of the latest round first, then of earlier ones, then in order of
-/// joining. Pure.
-std::vector<Node*> assign_node_ranks(Nodes& nodes, int max_nodes);
-
-/// The layouts of these members, which are in the order of their node ranks.
-std::vector<Layout> layouts_of(const std::vector<Node*>& members, int round, int restarts);
-
-}  // namespace ddprun::rendezvous
-
 // DECIDES who takes part in a round, when to regroup, and when the job is over. The only place that
 // counts restarts. Pure: it reads no clock and sends nothing; the caller delivers the notifications
 // in their order and calls `tick` when `deadline` has come.
