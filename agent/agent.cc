@@ -48,44 +48,6 @@ std::string state_name(Machine::State state) {
   return "";
 }
 
-ask::NodeStatus own_node(const JobSpec& job, OwnPart part) {
-  ask::NodeStatus node;
-  node.host = std::move(part.host);
-  node.pid = part.pid;
-  node.state = part.importing.empty() ? state_name(part.state) : part.importing;
-  node.local_size = job.local_size;
-  node.ranks = std::move(part.ranks);
-  if (part.layout != nullptr) {
-    node.node_rank = part.layout->node_rank;
-    node.first_rank = part.layout->first_rank;
-    node.local_size = part.layout->local_size;
-  }
-  return node;
-}
-
-}  // namespace
-
-ask::JobStatus own_status(const JobSpec& job, OwnPart part) {
-  ask::JobStatus status;
-  status.job = job_name(job);
-  status.master = master_endpoint(job).text();
-  status.session = part.session;
-  status.program = command_text(job);
-  status.state = state_name(part.state);
-  status.restarts = part.restarts;
-  status.max_restarts = job.max_restarts;
-  status.seconds = part.seconds;
-  if (part.layout != nullptr) {
-    status.round = part.layout->round;
-    status.world_size = part.layout->world_size;
-    status.node_count = part.layout->node_count;
-  }
-  status.nodes.push_back(own_node(job, std::move(part)));
-  return status;
-}
-
-namespace {
-
 /// Delays the removal of old log folders, which would compete with starting workers for the CPU.
 constexpr std::chrono::milliseconds kTidyingDelay{20};
 
@@ -176,9 +138,32 @@ Answers::Hooks Agent::answers_hooks() {
 
 ask::JobStatus Agent::status() const {
   const std::chrono::duration<double> age = std::chrono::steady_clock::now() - began_;
-  return own_status(job_,
-                    {host_name_, getppid(), machine_.state(), was_member_ ? &layout_ : nullptr,
-                     master_name_, restarts_, age.count(), workers_.ranks(), workers_.importing()});
+  const std::string importing = workers_.importing();
+  ask::JobStatus status;
+  status.job = job_name(job_);
+  status.master = master_endpoint(job_).text();
+  status.session = master_name_;
+  status.program = command_text(job_);
+  status.state = state_name(machine_.state());
+  status.restarts = restarts_;
+  status.max_restarts = job_.max_restarts;
+  status.seconds = age.count();
+  ask::NodeStatus node;
+  node.host = host_name_;
+  node.pid = getppid();  // the ddprun that the user sees
+  node.state = importing.empty() ? status.state : importing;
+  node.local_size = job_.local_size;
+  node.ranks = workers_.ranks();
+  if (was_member_) {
+    status.round = layout_.round;
+    status.world_size = layout_.world_size;
+    status.node_count = layout_.node_count;
+    node.node_rank = layout_.node_rank;
+    node.first_rank = layout_.first_rank;
+    node.local_size = layout_.local_size;
+  }
+  status.nodes.push_back(std::move(node));
+  return status;
 }
 
 /// Acts as on SIGTERM. The master stays until the other nodes have ended, too.

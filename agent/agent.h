@@ -32,22 +32,6 @@
 
 namespace ddprun::agent {
 
-/// This agent's part in the job, as it knows it.
-struct OwnPart {
-  std::string host;  ///< its name
-  int pid = 0;       ///< of the ddprun that the user sees
-  Machine::State state = Machine::State::joining;
-  const rendezvous::Layout* layout = nullptr;  ///< of its last round; nullptr: it was in none
-  std::string session;  ///< of the job, as its master says; empty: there was none yet
-  int restarts = 0;
-  double seconds = 0;  ///< since it began
-  std::vector<ask::RankStatus> ranks;
-  std::string importing;  ///< "importing torch": its workers wait for that; empty: they do not
-};
-
-/// The job as this node knows it: its own part is the only node in it.
-ask::JobStatus own_status(const JobSpec& job, OwnPart part);
-
 /// One node's part in a job. DOES what Machine decides: whatever happens (a signal, a notification
 /// of the master, the end of a worker) becomes an event, and each event gives the actions to
 /// perform.
@@ -112,6 +96,7 @@ class Agent {
   BootClock::duration workers_run_for();
   Result<> open_page();
   Answers::Hooks answers_hooks();
+  /// The job as this node knows it: its own part is the only node in it.
   ask::JobStatus status() const;
   bool runs_workers() const;
 

@@ -29,6 +29,24 @@ bool is_disk_full(const std::string& file) {
   return disk.f_blocks > 0 && blocks * disk.f_frsize < kNoSpace;
 }
 
+/// A cause: the disk of one of its log `files` has no space left. Empty: all have.
+std::string full_disk_text(const std::vector<std::string>& files) {
+  for (const std::string& file : files) {
+    if (is_disk_full(file)) {
+      return "no space left on the disk of its log file " + file +
+             ", which may lack its last words";
+    }
+  }
+  return "";
+}
+
+/// The place of the core of process `pid`, which ended with `status`: a path, or the command that
+/// shows it. Empty: there is no core, or its place is unknown.
+std::string core_of(launcher::ExitStatus status, pid_t pid) {
+  const bool dumped = WIFSIGNALED(status.wait_status()) && WCOREDUMP(status.wait_status());
+  return dumped ? launcher::find_core(pid) : "";
+}
+
 /// Reads files, so it may block; for any thread.
 Traces read_traces(const launcher::WorkerEnd& end, const TracePlaces& places,
                    std::timespec stopped) {
@@ -51,21 +69,6 @@ struct Reading {
 };
 
 }  // namespace
-
-std::string full_disk_text(const std::vector<std::string>& files) {
-  for (const std::string& file : files) {
-    if (is_disk_full(file)) {
-      return "no space left on the disk of its log file " + file +
-             ", which may lack its last words";
-    }
-  }
-  return "";
-}
-
-std::string core_of(launcher::ExitStatus status, pid_t pid) {
-  const bool dumped = WIFSIGNALED(status.wait_status()) && WCOREDUMP(status.wait_status());
-  return dumped ? launcher::find_core(pid) : "";
-}
 
 void TraceReader::read(const launcher::WorkerEnd& end, TracePlaces places, std::timespec stopped,
                        Done done) {

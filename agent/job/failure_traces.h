@@ -19,15 +19,7 @@
 
 namespace ddprun::agent {
 
-// Traces of a failure on its host, beside the worker's own words. Each function reads files, so a
-// disk may delay it; for any thread.
-
-/// A cause: the disk of one of its log `files` has no space left. Empty: all have.
-std::string full_disk_text(const std::vector<std::string>& files);
-
-/// The place of the core of process `pid`, which ended with `status`: a path, or the command that
-/// shows it. Empty: there is no core, or its place is unknown.
-std::string core_of(launcher::ExitStatus status, pid_t pid);
+// Traces of a failure on its host, beside the worker's own words.
 
 /// The traces that an ended worker has left.
 struct Traces {
