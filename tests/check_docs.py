@@ -103,7 +103,7 @@ def check_signatures(page):
 
 
 def check_files(page):
-    """Files and folders, with or without their ending: `store/guests`, `launcher/process/{spawn,worker}`."""
+    """Files and folders, with or without their ending: `store/connection_slots`, `launcher/process/{spawn,worker}`."""
     folders = ["agent", "base", "bench", "cli", "collectives", "engine", "examples", "fuzz", "launcher", "python",
                "remote", "rendezvous", "scripts", "store", "tests"]
     paths = [path for folder in folders for path in glob.glob(f"{folder}/**", root_dir=root, recursive=True)]
