@@ -118,7 +118,7 @@ void NodeWorkers::on_hang_seen(std::chrono::duration<double> time, const Collect
     const auto stack = seen.of_rank.find(process.rank);
     if (stack == seen.of_rank.end()) continue;
     if (!shows_program(stack->second)) unread.push_back(process.pid);
-    const auto& calls = observed.calls.at(process.rank);
+    const auto& calls = seen.calls.at(process.rank);
     progress.places.push_back(
         with_calls(place_with_stack(process.rank, stack->second, still_in_hang(time)), calls));
     if (mpi_) mpi_->describe(process.rank - layout_.first_rank, progress.places.back());
