@@ -99,7 +99,7 @@ class Rank {
                  .ended = [] {},
                  .lost = [this](const std::string&) { has_failed_ = true; },
                  .overflowed = [this](std::size_t, std::int32_t) { has_failed_ = true; },
-                 .unexpected = [] {},
+                 .changed = [] {},
                  .readable = [] {},
                  .may_use_rings = [] {}}};
 };

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "collectives/agreement/group_context.h"
@@ -39,9 +40,9 @@ class Backend {
   virtual bool run_now(const Task& /*task*/) { return false; }
 
   /// Waits until a message with this tag has come that no receive has been posted for, and returns
-  /// the rank that sent it. Throws ddp::Error: usage (this backend cannot), timed_out; what failed
-  /// the group.
-  virtual int probe(int /*tag*/) {
+  /// the rank that sent it; nothing after the timeout. Throws ddp::Error: usage (this backend
+  /// cannot); what failed the group, and so fails it if a rank is lost or all others have left.
+  virtual std::optional<int> probe(int /*tag*/) {
     throw Error(ErrorKind::usage,
                 "ddp: only backend cpu waits for a message of any rank: name the rank");
   }

@@ -73,6 +73,8 @@ class GroupCalls : public WatchedGroup, public std::enable_shared_from_this<Grou
   /// watchdog breaks them and notifies the other ranks.
   Error fail(const Error& error);
   bool has_failed() const { return has_failed_; }
+  /// Throws the first failure of the group, which has failed.
+  [[noreturn]] void throw_failure();
 
   const std::string& prefix() const override { return context_.prefix; }
   Time check_calls(Time now) override;
@@ -90,7 +92,6 @@ class GroupCalls : public WatchedGroup, public std::enable_shared_from_this<Grou
   void report_failure(const Error& error);
   std::shared_ptr<Watchdog> watchdog() const;
   void close(CallId id, bool succeeded);
-  [[noreturn]] void throw_failure();
   void outlast_gone_rank(const Error& failure);
   Time next_check(Time now) const;
   std::map<int, std::string> fetch_statuses(std::chrono::milliseconds limit) const;

@@ -128,6 +128,22 @@ Work GroupMember::work_of(GroupCalls::CallId call, std::shared_ptr<AsyncCall> as
   return Work(std::move(async), calls, call);
 }
 
+int GroupMember::probe(int tag) {
+  const auto limit = calls->limit();
+  std::optional<int> sender;
+  try {
+    sender = backend->probe(tag);
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::usage) throw;
+    static_cast<void>(calls->fail(error));
+    calls->throw_failure();
+  }
+  if (sender) return *sender;
+  throw own_error(context, ErrorKind::timed_out,
+                  " timed out after " + name_time(limit) +
+                      " waiting for a message of any rank, tag " + std::to_string(tag));
+}
+
 void GroupMember::set_timeout(std::chrono::milliseconds timeout) {
   calls->set_limit(timeout);
   backend->set_timeout(calls->limit());  // within bounds

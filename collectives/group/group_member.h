@@ -48,6 +48,9 @@ struct GroupMember {
   void run(const P2POp& op);
   Work begin(const Task& task);
 
+  /// See ProcessGroup::probe().
+  int probe(int tag);
+
   /// See ProcessGroup::set_timeout().
   void set_timeout(std::chrono::milliseconds timeout);
 

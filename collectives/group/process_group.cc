@@ -204,7 +204,7 @@ Work ProcessGroup::irecv(Buffer data, int from, int tag) {
 }
 
 int ProcessGroup::probe(int tag) {
-  return member_->backend->probe(tag);
+  return member_->probe(tag);
 }
 
 void ProcessGroup::batch_send_recv(std::span<const P2POp> ops) {

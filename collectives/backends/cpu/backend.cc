@@ -45,7 +45,7 @@ class CpuBackend : public Backend {
   bool run_now(const Transfer& message) override { return messages_->run_now(message); }
   void run(const Task& task) override;
   bool run_now(const Task& task) override;
-  int probe(int tag) override { return messages_->probe(tag); }
+  std::optional<int> probe(int tag) override { return messages_->probe(tag); }
   std::shared_ptr<AsyncCall> begin(const Task& task) override;
   std::shared_ptr<void> allocate(const Task& task) override;
   void abort() noexcept override;

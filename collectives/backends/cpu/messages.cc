@@ -83,7 +83,7 @@ CpuPeer::Events CpuMessages::events_of_peer(int other) {
       .lost = [this, other](const std::string& reason) { stop_on_loss(other, reason); },
       .overflowed = [this, other](std::size_t kept,
                                   std::int32_t tag) { stop_on_overflow(other, kept, tag); },
-      .unexpected = [this] { changed_.notify_all(); },  // for probe()
+      .changed = [this] { changed_.notify_all(); },
       .readable = [this] { rings_.read_memory_later(); },
       .may_use_rings = [this, other] { rings_.join(other, peer(other)); },
   };
@@ -157,12 +157,12 @@ void CpuMessages::set_timeout(std::chrono::milliseconds timeout) {
 std::shared_ptr<AsyncCall> CpuMessages::begin(const Task& task) {
   auto call = std::make_shared<MessageCall>(room_);
   call->open = task.transfers.size();
-  if (task.transfers.empty()) call->succeed();
   std::unique_lock lock(mutex_);
   if (failure_) {
     call->fail(*failure_);
     return call;
   }
+  if (task.transfers.empty()) call->succeed();
   MessageAt next = open_.end();
   for (const Transfer& transfer : task.transfers) {
     const auto message = open_.insert(open_.end(), {transfer, call, Clock::now(), timeout_});
@@ -206,23 +206,37 @@ bool CpuMessages::receive_now(const Transfer& transfer) {
   return false;
 }
 
-int CpuMessages::probe(int tag) {
+/// Returns the first rank with a peer of which that is true.
+template <class F>
+std::optional<int> CpuMessages::find_peer(const F& is_it) const {
+  const auto found =
+      std::ranges::find_if(peers_, [&](const auto& peer) { return peer && is_it(*peer); });
+  if (found == peers_.end()) return std::nullopt;
+  return static_cast<int>(found - peers_.begin());
+}
+
+bool CpuMessages::have_all_left() const {
+  const auto left =
+      std::ranges::count_if(peers_, [](const auto& peer) { return peer && peer->has_left(); });
+  return left == context_.size - 1;
+}
+
+std::optional<int> CpuMessages::probe(int tag) {
+  std::optional<int> sender;
+  std::optional<int> lost;
   std::unique_lock lock(mutex_);
-  int sender = -1;
-  const auto has_come = [&] {
-    const auto found = std::ranges::find_if(
-        peers_, [&](const auto& peer) { return peer && peer->has_unexpected(tag); });
-    if (found != peers_.end()) sender = static_cast<int>(found - peers_.begin());
-    return failure_ || sender >= 0;
+  const auto is_over = [&] {
+    sender = find_peer([&](const CpuPeer& peer) { return peer.has_unexpected(tag); });
+    lost = find_peer([](const CpuPeer& peer) { return peer.lost() && !peer.has_left(); });
+    return failure_ || sender || (!agreeing_ && (lost || have_all_left()));
   };
-  const auto timeout = timeout_;
-  if (!changed_.wait_for(lock, timeout, has_come)) {
-    throw own_error(context_, ErrorKind::timed_out,
-                    " timed out after " + name_time(timeout) +
-                        " waiting for a message of any rank, tag " + std::to_string(tag));
+  if (!changed_.wait_for(lock, timeout_, is_over)) return std::nullopt;
+  if (sender) return sender;
+  if (!failure_) {
+    run(lock, [&] { stop_on_no_sender(tag, lost); });
+    lock.lock();
   }
-  if (sender < 0) throw Error(*failure_);
-  return sender;
+  throw Error(*failure_);
 }
 
 void CpuMessages::finish() {
@@ -309,6 +323,18 @@ void CpuMessages::stop_on_loss(int other, const std::string& reason) {
   const auto message = oldest_with(other);
   if (!message) return;  // the next message with this rank fails
   stop([this, other, reason, where = "in " + text_of(*message)] {
+    return agree_on_loss(context_, where, other, reason);
+  });
+}
+
+/// A message is awaited from any rank, but `lost` is lost, or all others have left.
+void CpuMessages::stop_on_no_sender(int tag, std::optional<int> lost) {
+  const std::string where = "waiting for a message of any rank, tag " + std::to_string(tag);
+  if (!lost) {
+    const int other = context_.rank == 0 ? 1 : 0;
+    return stop([this, where, other] { return agree_on_leave(context_, where, other); });
+  }
+  stop([this, where, other = *lost, reason = *peer(*lost).lost()] {
     return agree_on_loss(context_, where, other, reason);
   });
 }

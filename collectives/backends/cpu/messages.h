@@ -90,8 +90,8 @@ class CpuMessages {
   /// Begins all messages of the task at once.
   std::shared_ptr<AsyncCall> begin(const Task& task);
 
-  /// See Backend::probe(). Timed out, it fails no other message.
-  int probe(int tag);
+  /// See Backend::probe().
+  std::optional<int> probe(int tag);
 
   /// Fails all messages, begun or later.
   void fail(const Error& error) noexcept;
@@ -114,12 +114,16 @@ class CpuMessages {
   bool send_now(const Transfer& transfer);
   bool receive_now(const Transfer& transfer);
   CpuPeer& peer(int other);
+  template <class F>
+  std::optional<int> find_peer(const F& is_it) const;
+  bool have_all_left() const;
 
   void complete(MessageAt message);
   std::optional<MessageAt> oldest_with(int other);
   void stop(std::function<Error()> agree);
   void stop_on_mismatch(MessageAt message, const std::string& theirs);
   void stop_on_loss(int other, const std::string& reason);
+  void stop_on_no_sender(int tag, std::optional<int> lost);
   void stop_on_leave(MessageAt message, const std::string& more);
   void stop_on_listener_failure(const std::string& reason);
   void stop_on_overflow(int other, std::size_t kept, std::int32_t tag);

@@ -311,6 +311,7 @@ bool CpuPeer::on_frame(const Frame& frame, const char* data) {
       return true;
     case Frame::Kind::bye:
       received_bye_ = true;
+      events_.changed();
       fail_unmatched_after_bye();
       return true;
     case Frame::Kind::ring:
@@ -337,7 +338,7 @@ bool CpuPeer::on_message(const Frame& frame, const char* data) {
         frame.tag,
         Unexpected{frame, {data, data + frame.follow(), unexpected_.get_allocator().resource()}});
     if (unexpected_.size() > kMostUnexpected) events_.overflowed(kMostUnexpected, frame.tag);
-    events_.unexpected();
+    events_.changed();
     return true;
   }
   const MessageAt message = first->second;

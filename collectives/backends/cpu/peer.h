@@ -111,8 +111,8 @@ class CpuPeer {
     /// The peer sent more messages without a receive than are kept; `tag` is the last one's.
     std::function<void(std::size_t kept, std::int32_t tag)> overflowed;
 
-    /// A message came for which no receive waits.
-    std::function<void()> unexpected;
+    /// A message came for which no receive waits, or the peer's bye.
+    std::function<void()> changed;
 
     /// read_memory() has something to do.
     std::function<void()> readable;
@@ -162,6 +162,10 @@ class CpuPeer {
 
   /// Whether a message with this tag waits for a receive.
   bool has_unexpected(std::int32_t tag) const { return unexpected_.contains(tag); }
+
+  /// Whether the peer sends no more messages; why, unless it has left.
+  bool has_left() const { return received_bye_; }
+  const std::optional<std::string>& lost() const { return lost_; }
 
   /// Names the messages from the peer that were not received: "has sent tag 5".
   std::string describe_unexpected() const;

@@ -231,8 +231,9 @@ class DDP_EXPORT ProcessGroup {
 
   /// Waits until a message with this tag has come from any rank, for which this rank has begun no
   /// recv, and returns its sender: `group.recv(data, group.probe(tag), tag)` receives from the rank
-  /// that sends first. Backend: cpu. Errors: usage (another backend), timed_out; those of other
-  /// calls.
+  /// that sends first. A time-out breaks nothing: the group stays usable. Backend: cpu. Errors:
+  /// usage (another backend), timed_out, left (all others have left), peer_lost (a rank that it is
+  /// connected to died); those of other calls.
   int probe(int tag = 0);
 
   /// Move several messages, to and from any ranks, as if each was begun alone in the order of

@@ -103,7 +103,7 @@ CpuPeer::Events events_that_keep(std::vector<std::string>& lost) {
       .ended = [] {},
       .lost = [&lost](const std::string& reason) { lost.push_back(reason); },
       .overflowed = [](std::size_t, std::int32_t) {},
-      .unexpected = [] {},
+      .changed = [] {},
       .readable = [] {},
       .may_use_rings = [] {},
   };

@@ -212,3 +212,45 @@ TEST_CASE("a receive that times out names the message that came instead") {
       {"rank 1 timed out after 1500 ms waiting for rank 0 in recv float32[101] from rank 0, "
        "tag 6; rank 0 has sent tag 5"});
 }
+
+TEST_CASE("a rank that waits for a message of any rank fails if another one is lost", "[tcp]") {
+  const auto [how, code, kind] = GENERATE(table<Exit, int, ErrorKind>({
+      {Exit::killed, 128 + SIGKILL, ErrorKind::peer_lost},
+      {Exit::throws, 2, ErrorKind::peer_lost},
+      {Exit::leaves, 0, ErrorKind::left},
+  }));
+  auto ended = run_ranks(
+      3,
+      [](ProcessGroup& group, Exit exit) {
+        for (int other = 0; other < group.size(); ++other) {  // connects all ranks
+          if (other != group.rank()) group.send(group.rank(), other);
+        }
+        for (int other = 0; other < group.size(); ++other) {
+          if (other != group.rank()) static_cast<void>(group.recv<int>(other));
+        }
+        if (group.rank() == 0) static_cast<void>(group.probe(5));
+        if (exit == Exit::leaves) return;
+        if (group.rank() == 2) group.barrier();
+        if (exit == Exit::killed) ::raise(SIGKILL);
+        throw std::runtime_error("thrown by the program");
+      },
+      how);
+  CHECK(ended[1].code == code);
+  check_failure({ended[0]}, kind, {"lost rank 1 "});
+  if (how == Exit::leaves) {
+    CHECK(ended[2].code == 0);
+  } else {
+    check_failure({ended[2]}, kind, {"lost rank 1 "});
+  }
+}
+
+TEST_CASE("a rank that waits for a message of any rank fails with the group, for the same reason") {
+  const auto ended = run_ranks(3, [](ProcessGroup& group) {
+    if (group.rank() == 0) static_cast<void>(group.probe(5));
+    Elements data(101);
+    if (group.rank() == 1) group.recv(std::span(data).first(100), 2, 5);
+    group.send(data, 1, 5);
+    group.barrier();
+  });
+  check_failure(ended, ErrorKind::mismatch, {"rank 1 is at recv float32[100] from rank 2, tag 5"});
+}
