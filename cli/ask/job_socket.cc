@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <iterator>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -88,6 +89,21 @@ Result<std::string> body_of(std::string answer) {
   return Error{Errc::usage, sentence};
 }
 
+bool is_same_job(const RunningJob& a, const RunningJob& b) {
+  return !a.status.session.empty() && a.status.session == b.status.session;
+}
+
+/// The first ddprun of each job.
+std::vector<RunningJob> one_of_each(const std::vector<RunningJob>& jobs) {
+  std::vector<RunningJob> found;
+  for (const RunningJob& job : jobs) {
+    const bool is_known =
+        std::ranges::any_of(found, [&](const RunningJob& one) { return is_same_job(one, job); });
+    if (!is_known) found.push_back(job);
+  }
+  return found;
+}
+
 std::string names_of(const std::vector<RunningJob>& jobs) {
   std::string text;
   for (const RunningJob& job : jobs) {
@@ -107,10 +123,6 @@ bool is_new(const std::string& path) {
 /// Removes a socket that a killed ddprun has left behind.
 void remove_abandoned(const std::string& path) {
   if (!is_new(path)) unlink(path.c_str());
-}
-
-bool is_same_job(const RunningJob& a, const RunningJob& b) {
-  return !a.status.session.empty() && a.status.session == b.status.session;
 }
 
 }  // namespace
@@ -157,13 +169,10 @@ std::vector<RunningJob> running_jobs() {
 
 Result<RunningJob> choose_job(const std::vector<RunningJob>& jobs, const std::string& name) {
   std::vector<RunningJob> found;
-  for (const RunningJob& job : jobs) {
-    const bool fits =
-        name.empty() || job.status.job == name || std::to_string(job.socket.pid) == name;
-    const bool is_known =
-        std::ranges::any_of(found, [&](const RunningJob& one) { return is_same_job(one, job); });
-    if (fits && !is_known) found.push_back(job);
-  }
+  std::ranges::copy_if(jobs, std::back_inserter(found), [&](const RunningJob& job) {
+    return name.empty() || job.status.job == name || std::to_string(job.socket.pid) == name;
+  });
+  found = one_of_each(found);
   if (found.size() == 1) return found.front();
   if (found.size() > 1) {
     return Error{Errc::usage, "several jobs run here: give the pid of one: " + names_of(found)};
@@ -171,7 +180,8 @@ Result<RunningJob> choose_job(const std::vector<RunningJob>& jobs, const std::st
   if (jobs.empty())
     return Error{Errc::usage,
                  "no job of this user runs on this host: run this on a host of the job"};
-  return Error{Errc::usage, "no job '" + name + "' runs here; there is " + names_of(jobs)};
+  return Error{Errc::usage,
+               "no job '" + name + "' runs here; there is " + names_of(one_of_each(jobs))};
 }
 
 }  // namespace ddprun::cli

@@ -46,6 +46,7 @@ TEST_CASE("job socket: several ddpruns of one session count as one job") {
   const std::vector<RunningJob> nodes = {running_job("a", 1, "x"), running_job("a", 2, "x")};
   CHECK(must(choose_job(nodes, "")).socket.pid == 1);
   CHECK(must(choose_job(nodes, "2")).socket.pid == 2);
+  CHECK(refused_choice(nodes, "b") == "no job 'b' runs here; there is 1 (a)");
   const std::vector<RunningJob> others = {running_job("a", 1, ""), running_job("a", 2, "")};
   refused_choice(others, "a");  // before they join, they may be of different jobs
 }
