@@ -187,10 +187,16 @@ void Elements::view(PyObject* object, bool writes, ddp_buffer& buffer) {
   if (!view_buffer(object, writes, has_type, buffer)) {
     PyObject *kind = nullptr, *refusal = nullptr, *traceback = nullptr;
     PyErr_Fetch(&kind, &refusal, &traceback);  // which PyObject_HasAttrString would clear
-    if (PyObject_HasAttrString(object, "__dlpack__") == 0) {
+    const bool is_tensor = PyObject_HasAttrString(object, "__dlpack__") != 0;
+    if (!is_tensor && PyObject_CheckBuffer(object) != 0) {
       return PyErr_Restore(kind, refusal, traceback);
     }
     const std::array<Ref, 3> refused = {Ref(kind), Ref(refusal), Ref(traceback)};
+    if (!is_tensor) {
+      PyErr_Format(PyExc_TypeError, "%R has neither the buffer protocol nor DLPack",
+                   Py_TYPE(object));
+      return;
+    }
     view_tensor(object, writes, stream, buffer);
   }
   if (has_type && PyErr_Occurred() == nullptr) set_view_type(type, buffer);
