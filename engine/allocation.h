@@ -70,7 +70,7 @@ struct Allocation {
 /// takes one by chance.
 std::vector<std::uint16_t> ports_of(std::string_view job);
 
-// What the engines' variables say.
+// Values of the variables that engines set.
 
 /// nullptr: it is not set, or empty.
 const std::string* find(const Variables& variables, std::string_view name);

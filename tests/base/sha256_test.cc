@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/hash.h"
-
 #include "tests/catch.h"
 
 namespace ddprun {
