@@ -75,7 +75,7 @@ void JobReporter::connection_changed(const std::string& sentence, bool reachable
 void JobReporter::lease_over() {
   warn("lost the master at " + master_endpoint(job_).text() + ": no heartbeat for " +
        duration_text(job_.lease) +
-       " (--lease): killing this node's workers; the other nodes may go on without it");
+       " (--lease): killing this node's workers; the other nodes may continue without it");
   note([](auto& history, double now) { history.changed(now, "the master is lost (--lease)"); });
 }
 

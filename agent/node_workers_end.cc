@@ -77,7 +77,7 @@ void NodeWorkers::on_survived(const launcher::WorkerEnd& end) {
   survived_.append(survived_.empty() ? "" : ", ").append(rank + " (" + how + ")");
   record_end(end, "");
   log::warning(rank + " (pid " + std::to_string(end.pid) + ") is lost: " + how +
-               "; the others go on without it (--mpi_ft)");
+               "; the others continue without it (--mpi_ft)");
 }
 
 void NodeWorkers::take_end(launcher::WorkerEnd end) {

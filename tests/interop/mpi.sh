@@ -12,6 +12,25 @@ world = MPI.COMM_WORLD
 print(f"rank {world.rank} of {world.size}: {world.allreduce(world.rank)}", flush=True)
 END
 
+# Ranks that connect to each other a second time, by a socket of their own
+cat >"$work/join.py" <<'END'
+import socket
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+if world.rank == 0:
+    listener = socket.create_server(("127.0.0.1", 0))
+    world.bcast(listener.getsockname())
+    line, _ = listener.accept()
+else:
+    line = socket.create_connection(world.bcast(None))
+try:
+    other = MPI.Comm.Join(line.fileno())
+    print("joined", other.sendrecv(world.rank, 0, source=0), flush=True)
+    other.Disconnect()
+except MPI.Exception:
+    print("refused", flush=True)
+END
+
 compile() {  # compile MPI; Intel's runtime has no compiler, and MPICH's ABI
   local from=${1/impi-rt/mpich}
   PATH=$mpis/$from/bin:$PATH OPAL_PREFIX=$mpis/$from mpicc -o "$work/world" "$interop/../e2e/mpi_world.c"
@@ -48,6 +67,15 @@ for mpi in mpich mpich4 openmpi impi-rt; do
   on only run --nproc_per_node 2 --mpi both "$work/sum.py"
   expect_exit 0
   expect_stdout 'rank 1 of 2: 1$'
+  I_MPI_SPAWN=1 on only run --nproc_per_node 2 --mpi both "$work/join.py"
+  expect_exit 0
+  if [ $mpi = openmpi ]; then
+    [ "$(grep -c refused "$out")" = 2 ] || fail "the ranks joined"
+    expect_stderr 'rank 1 published or looked up a name .* which ddprun does not serve'
+  else
+    expect_stdout '^\[0\] joined 1$'
+    expect_stdout '^\[1\] joined 0$'
+  fi
   on_two_nodes 0 "$work/world"
   on 1 expect_stdout 'rank 3 of 4, 2 on its node, sum 6, RANK 3, '
   on_two_nodes 3 "$work/world" abort 2
@@ -106,7 +134,7 @@ PATH=$mpis/openmpi/bin:$PATH mpicc -o "$work/survivors" "$interop/mpi_survivors.
 on only run --mpi_ft --nproc_per_node 3 "$work/survivors" kill 1
 expect_exit 0
 expect_stdout 'rank 2 is one of 2 that are left$'
-expect_stderr 'rank 1 .* is lost: killed by SIGKILL; the others go on without it \(--mpi_ft\)$'
+expect_stderr 'rank 1 .* is lost: killed by SIGKILL; the others continue without it \(--mpi_ft\)$'
 on only run --mpi_ft --nproc_per_node 3 "$work/survivors" naive 1
 expect_exit 75
 expect_stderr 'failed first: exit 75 .*: called MPI_Abort\(75\), after the loss of rank 1 \(killed by SIGKILL\)$'
