@@ -7,6 +7,27 @@
 
 namespace ddp::internal {
 
+/// A call that waits in the queue.
+class CallQueue::Begun : public Completion {
+ public:
+  explicit Begun(CallQueue& queue) : queue_(queue) {}
+
+  /// Does the calls up to this one while no other thread does.
+  void wait() override {
+    while (const auto call = first_call()) queue_.do_call(*call);
+    Completion::wait();
+  }
+
+ private:
+  /// The queue does not end before this call does.
+  std::optional<Call> first_call() {
+    const auto open = keep_open();
+    return open ? queue_.take_if_free() : std::nullopt;
+  }
+
+  CallQueue& queue_;
+};
+
 CallQueue::CallQueue(std::function<void(const Task& task)> work) : work_(std::move(work)) {}
 
 void CallQueue::finish() {
@@ -26,9 +47,12 @@ void CallQueue::run(const Task& task) {
 }
 
 std::shared_ptr<AsyncCall> CallQueue::begin(const Task& task) {
-  auto completion = std::make_shared<Completion>();
+  auto completion = std::make_shared<Begun>(*this);
   std::unique_lock lock(mutex_);
-  if (failure_) return failed_call(*failure_);
+  if (const auto failure = failure_) {
+    lock.unlock();
+    return failed_call(*failure);
+  }
   if (!has_thread()) {
     ++in_place_;
     state_ |= kQueued;
@@ -62,13 +86,26 @@ void CallQueue::run_queued() {
   while (true) {
     changed_.wait(lock, [&] { return (state_ & kBusy) == 0 && (stopping_ || !calls_.empty()); });
     if (calls_.empty()) return;
-    const Call call = std::move(calls_.front());
-    calls_.pop_front();
-    take_turn();
+    const Call call = take_first();
     lock.unlock();
     do_call(call);
     lock.lock();
   }
+}
+
+/// Returns the first call that waits, if no thread is in work_.
+std::optional<CallQueue::Call> CallQueue::take_if_free() {
+  const std::lock_guard lock(mutex_);
+  if ((state_ & kBusy) != 0 || calls_.empty()) return std::nullopt;
+  return take_first();
+}
+
+/// Takes the turn of the first call; mutex_ is locked.
+CallQueue::Call CallQueue::take_first() {
+  Call call = std::move(calls_.front());
+  calls_.pop_front();
+  take_turn();
+  return call;
 }
 
 /// Takes the turn; mutex_ is locked, kQueued set, and no thread is in work_.

@@ -17,8 +17,9 @@ namespace ddp::internal {
 
 /// Makes asynchronous calls of blocking ones. Does calls one at a time, in the order in which they
 /// come. Calls of begin() run in a thread of the queue, which the first of them starts (in the
-/// caller's thread if none can be started). Calls of run() run in the caller's thread if no other
-/// call is before them, so that short calls do not pay for a switch between threads.
+/// caller's thread if none can be started), or in a thread that waits for them without a time limit
+/// before the queue's thread has woken up. Calls of run() run in the caller's thread if no other
+/// call is before them. So short calls do not pay for a switch between threads.
 ///
 /// After the first failure every later call fails with the same error, also calls begun before it.
 ///
@@ -57,6 +58,7 @@ class CallQueue {
   static constexpr unsigned kBusy = 1;
   static constexpr unsigned kQueued = 2;
 
+  class Begun;
   struct Call {
     Task task;
     std::shared_ptr<Completion> completion;
@@ -64,6 +66,8 @@ class CallQueue {
 
   bool has_thread();
   void run_queued();
+  std::optional<Call> take_if_free();
+  Call take_first();
   void take_turn();
   void do_call(const Call& call);
   std::optional<Error> attempt(const Task& task);

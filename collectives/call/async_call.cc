@@ -65,6 +65,12 @@ std::optional<Error> Completion::error() {
   return completed_ ? error_ : std::nullopt;
 }
 
+std::unique_lock<std::mutex> Completion::keep_open() {
+  std::unique_lock lock(mutex_);
+  if (completed_) lock.unlock();
+  return lock;
+}
+
 void Completion::wait() {
   if (!completed_) {
     std::unique_lock lock(mutex_);

@@ -59,6 +59,10 @@ class Completion : public AsyncCall {
   bool completes_until(std::chrono::steady_clock::time_point deadline) override;
   std::optional<std::chrono::nanoseconds> duration() override;
 
+ protected:
+  /// A lock without which the call does not end; nothing if it has ended.
+  std::unique_lock<std::mutex> keep_open();
+
  private:
   void finish(std::optional<Error> error);
   void set_ended(std::optional<Error> error);

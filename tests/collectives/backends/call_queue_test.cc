@@ -162,6 +162,16 @@ TEST_CASE("a call whose turn comes after a begun call finds that one completed")
   }
 }
 
+TEST_CASE("a thread that waits for a call does it before the queue's thread has woken up") {
+  std::thread::id doer;
+  CallQueue queue([&](const Task& /*task*/) { doer = std::this_thread::get_id(); });
+  int rounds = 0;  // the queue's thread may be faster in some
+  do {
+    queue.begin({})->wait();
+  } while (doer != std::this_thread::get_id() && ++rounds < 10'000);
+  CHECK(doer == std::this_thread::get_id());
+}
+
 TEST_CASE("after one failure no call of any thread is done") {
   const bool with_threads = GENERATE(true, false);
   for (std::size_t fails = 0; fails < kThreads * kCalls; fails += 29) {
