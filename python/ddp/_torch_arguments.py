@@ -34,6 +34,10 @@ def is_async(opts: Any) -> bool:
 class Error(_types.Error, dist.DistBackendError):
     """An error of ddp that is one of PyTorch's, too."""
 
+    def __str__(self) -> str:
+        hint = "; the timeout is that of the call or the group" if self.kind == ErrorKind.timed_out else ""
+        return super().__str__() + hint
+
 
 Error.__module__ = "ddp"
 _native.set_error(Error)  # from now on

@@ -21,6 +21,7 @@ from ddp import _native
 from ddp._torch_arguments import (
     TYPES, Error, copy_parts, dense_of, elements, flat_of, is_async, joined, list_in, moved, only, op_number, options_of,
 )  # fmt: skip
+from ddp._torch_barrier import monitored_barrier, usual_timeout_after
 from ddp._torch_work import AnySourceWork, Completer, DoneWork, Work
 from ddp._types import ErrorKind, ReduceOp
 
@@ -41,10 +42,13 @@ class ProcessGroup(dist.ProcessGroup):
     supports_shrinking = False
     supports_time_estimate = False
 
-    def __init__(self, store: Any, own: ddp.ProcessGroup, make: Callable[..., "Optional[ProcessGroup]"]) -> None:
+    def __init__(self, store: Any, own: ddp.ProcessGroup, names: Sequence[int],
+                 make: Callable[..., "Optional[ProcessGroup]"]) -> None:
         super().__init__(own.rank, own.size)
         self._store = store
         self._own = own
+        self._names = names  # the ranks in the job
+        self._monitored_barriers = 0
         self._make = make
         self._rank = own.rank
         self._size = own.size
@@ -407,17 +411,21 @@ class ProcessGroup(dist.ProcessGroup):
         return self._begin(_native.all_to_all_v, arguments, opts, outputs, after)
 
     def barrier(self, opts: Any = None) -> Work:
-        return self._begin(_native.barrier, (), options_of(c10d.BarrierOptions, opts), [])
+        opts = options_of(c10d.BarrierOptions, opts)
+        if opts.timeout <= timedelta(0):  # none is given
+            return self._begin(_native.barrier, (), opts, [])
+        with usual_timeout_after(self._own):
+            self.set_timeout(opts.timeout)
+            return self._begin(_native.barrier, (), opts, [])
 
-    def monitored_barrier(self, timeout: Optional[timedelta] = None, wait_all_ranks: bool = False) -> None:
-        """A barrier whose error names the ranks that did not come."""
-        usual = self._own.timeout
-        if timeout:
-            self.set_timeout(timeout)
-        try:
-            self._own.barrier()
-        finally:
-            self._own.set_timeout(usual)
+    def monitored_barrier(self, timeout: Any = None, wait_all_ranks: bool = False) -> None:
+        """A barrier whose error names the ranks that did not come, and which leaves the group as it was."""
+        if timeout is not None and not isinstance(timeout, timedelta):
+            timeout = timedelta(seconds=timeout)
+        if timeout is None or timeout < timedelta(0):
+            timeout = timedelta(seconds=self._own.timeout)
+        self._monitored_barriers += 1
+        monitored_barrier(self._own, self._names, self._monitored_barriers, timeout, wait_all_ranks)
 
     def send(self, tensors: Any, to: int, tag: int = 0) -> Work:
         tensor = only(tensors)

@@ -68,7 +68,7 @@ def _create(options: Any, backend_options: Any) -> Any:
                 return None
             return make(members.index(rank), [ranks[member] for member in members], name, timeout)
 
-        return (ProcessGroupOfDevices if others else ProcessGroup)(options.store, own, split)
+        return (ProcessGroupOfDevices if others else ProcessGroup)(options.store, own, ranks, split)
 
     ranks = options.global_ranks_in_group or range(options.group_size)
     group = make(options.group_rank, ranks, options.group_id, options.timeout)

@@ -9,7 +9,7 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
-import ddp.torch  # PyTorch imports it by itself where the package is installed
+import ddp  # for its errors: PyTorch has imported the backend
 
 SUM, MAX = dist.ReduceOp.SUM, dist.ReduceOp.MAX
 
@@ -408,6 +408,30 @@ def late():
     else:
         print(f"rank {rank}: {fails(ddp.ErrorKind.timed_out, 'rank 1', dist.all_reduce, full(1))}", flush=True)
         dist.distributed_c10d._get_default_store().set("seen", "yes")
+
+
+def absent():
+    """A rank does not come to a monitored_barrier(). The group is as it was."""
+    dist.init_process_group("ddp")
+    rank, group = dist.get_rank(), dist.group.WORLD
+    store = dist.distributed_c10d._get_default_store()
+    limit = timedelta(seconds=2)
+    group.monitored_barrier(timedelta(seconds=100))
+    if rank == 1:
+        store.wait(["seen"], timedelta(seconds=100))
+        fails(ddp.ErrorKind.timed_out, "received errors", group.monitored_barrier, limit)  # too late
+    else:
+        print(f"rank {rank}: {fails(ddp.ErrorKind.timed_out, 'monitoredBarrier', group.monitored_barrier, limit)}", flush=True)
+        if rank == 0:
+            store.set("seen", "yes")
+    if rank != 1:
+        store.wait(["late"], timedelta(seconds=100))
+    store.set("late", "yes")
+    group.monitored_barrier(timedelta(seconds=100))
+    tensor = full(1)
+    dist.all_reduce(tensor)
+    expect(tensor, dist.get_world_size())
+    dist.destroy_process_group()
 
 
 def beside():

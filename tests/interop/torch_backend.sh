@@ -27,6 +27,11 @@ under ddprun --nproc_per_node 3 "$program" late
 expect_exit 0
 for rank in 0 2; do expect_stdout "rank $rank: .*timed out after 2 s in #1 all_reduce .*: rank 1 is in no call"; done
 
+under ddprun --nproc_per_node 3 "$program" absent
+expect_exit 0
+expect_stdout 'rank 0: ddp: Rank 1 failed to pass monitoredBarrier in 2000 ms'
+expect_stdout 'rank 2: ddp: Rank 2 successfully reached monitoredBarrier, but received errors '
+
 under ddprun --nproc_per_node 2 "$program" aborted
 expect_exit 0
 expect_stdout 'rank 0: ddp: rank 0 aborted the group'
