@@ -12,7 +12,7 @@ for ranks in 2 4; do
   expect_exit 0
 done
 
-under ddprun --nproc_per_node 2 "$program" beside
+under ddprun --preload torch --nproc_per_node 2 "$program" beside  # the template imports the backend
 expect_exit 0
 
 under ddprun --nproc_per_node 3 "$program" lost
