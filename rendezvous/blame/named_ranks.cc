@@ -98,12 +98,17 @@ std::string hosts_of(const std::vector<int>& ranks, const Nodes& nodes) {
   return text + (hosts.size() > kMostRanks ? " ..." : "");
 }
 
+/// The exception; without one, as of a Python program without @record, the end of stderr.
+std::string_view words_of(const Failure& failure) {
+  return failure.exception.empty() ? failure.stderr_tail : failure.exception;
+}
+
 }  // namespace
 
 /// If there is a third group, or both groups are as large, the first one need not be to blame.
 std::string told_suspect(const Failure& failure, const Nodes& nodes) {
   constexpr std::string_view kOthers = ", the others ";
-  const std::string_view text = failure.exception;
+  const std::string_view text = words_of(failure);
   const size_t others = text.rfind(kOthers);
   if (others == text.npos) return "";
   const size_t after_other_words = text.rfind("; rank", others);
@@ -118,14 +123,13 @@ std::string told_suspect(const Failure& failure, const Nodes& nodes) {
   if (hosts.empty() || !is_fewer || !is_known) return "";
   return ranks_text(told.ranks, kMostPieces) + " (" + hosts + ")" +
          (told.ranks.size() == 1 ? " is" : " are") + " the likely cause: " + printable(told.what) +
-         ", while the others were " + printable(rest.substr(0, rest.find('\n')));
+         ", while the others were " + printable(rest.substr(0, rest.find_first_of(";\n")));
 }
 
 std::string named_ranks_text(const Failure& failure, const Nodes& nodes) {
   std::string text;
   size_t named = 0;
-  for (const int rank :
-       ranks_in(failure.exception.empty() ? failure.stderr_tail : failure.exception)) {
+  for (const int rank : ranks_in(words_of(failure))) {
     const Node* const node = member_with(rank, nodes);
     if (node == nullptr || node->request.host == failure.host || ++named > kMostRanks) continue;
     text += (text.empty() ? "rank " : "\nrank ") + std::to_string(rank) + " is on host " +

@@ -45,6 +45,16 @@ TEST_CASE("named ranks: the end of stderr counts if there is no exception") {
   CHECK(named_ranks_text(failure, pairs_of_ranks(2)).empty());
 }
 
+TEST_CASE("named ranks: the likely cause is read at the end of stderr if there is no exception") {
+  Failure failure = failure_on_first("");
+  failure.stderr_tail =
+      "RuntimeError: Error: ddp: rank 0 timed out after 2 s in #9 barrier: rank 3 is in no call "
+      "yet, the others at #9 "
+      "barrier; the timeout is that of the call or the group\n\nAt:\n  train.py(3): wait\n";
+  CHECK(told_suspect(failure, pairs_of_ranks(2)) ==
+        "rank 3 (gpu-02) is the likely cause: in no call yet, while the others were at #9 barrier");
+}
+
 TEST_CASE("named ranks: the fewer ranks at another call are the likely cause") {
   const Nodes nodes = pairs_of_ranks(3);
   const auto told = [&nodes](const std::string& words) {
