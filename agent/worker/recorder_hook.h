@@ -22,7 +22,7 @@ RECENT = 16  # calls of a group in an answer
 TIMED = 257  # of which it has the times
 LIBRARIES = {'gloo': ('gloo',), 'nccl': ('nccl2', 'nccl-lazy')}  # the backends of each that record in one common way
 SAME_SIZES = ('all_reduce', 'broadcast', 'reduce', '_allgather_base', '_all_gather_base', '_reduce_scatter_base',
-              'all_gather_single', 'reduce_scatter_single')  # on all ranks
+              'all_gather_single', 'reduce_scatter_single', 'gloo:all_gather')  # on all ranks
 place = os.environ.pop('DDPRUN_RECORDER_FOLDER', '')
 
 
@@ -42,7 +42,10 @@ def shown(entry):
         for size in sizes:
             elements *= size
         count += elements
-    return f'#{entry["collective_seq_id"]} {name}' + (f'[{count}]' if count and name in SAME_SIZES else '')
+    types = ''.join(sorted({' ' + each for each in entry.get('input_dtypes', ()) if each != 'Float'}))
+    is_same = name in SAME_SIZES or entry['profiling_name'] in SAME_SIZES
+    what = f'[{count}{types}]' if count and is_same else ''
+    return f'#{entry["collective_seq_id"]} {name}{what}'
 
 
 def can_record(c10d):

@@ -65,8 +65,9 @@ def dump():
         entries += [entry(1, 'broadcast', ((4,),), 'completed', '1', retired=True),
                     entry(1, 'send 0->1', ((4,),), 'scheduled', '1', is_p2p=True)]
     # Retired, and not completed: it has timed out.
-    last = ('_all_gather_base', ((7,),)) if rank == 1 else ('all_reduce', ((4, 5),))
-    return {'version': '2.10', 'entries': entries + [entry(4, *last, 'started', retired=rank == 0)]}
+    last = ('_all_gather_base', ((7,),)) if rank == 1 and 'TYPES' not in os.environ else ('all_reduce', ((4, 5),))
+    types = ['Double' if rank == 1 and 'TYPES' in os.environ else 'Float']
+    return {'version': '2.10', 'entries': entries + [{**entry(4, *last, 'started', retired=rank == 0), 'input_dtypes': types}]}
 END
 cat >"$work/train.py" <<'END'
 import os
@@ -108,6 +109,11 @@ for functions in pickle json hooked; do
   expect_exit 1
   expect_stderr '^ddprun: rank 1 \(.*\) is the likely cause: in #4 _all_gather_base\[7\], (.*, )?while ranks 0, 2 waited in #4 all_reduce\[20\]$'
 done
+
+# The same call with elements of another type.
+mkdir "$work/types"
+TYPES=1 run --nproc_per_node 3 "$work/train.py" fail "$work/types"
+expect_stderr '^ddprun: rank 1 \(.*\) is the likely cause: in #4 all_reduce\[20 Double\], (.*, )?while ranks 0, 2 waited in #4 all_reduce\[20\]$'
 
 release json
 on waits start --nproc_per_node 3 --rdzv_id recorded "$work/train.py" wait "$work/torch"
