@@ -84,6 +84,7 @@ void check_calls(std::string_view text) {
     require(call.group > 0 && call.open <= call.begun, "a call is of a group, and has begun");
     require(call.recent.size() <= 16 && call.recent.size() <= call.begun, "calls are bounded");
     require(is_printable(call.shown) && call.shown.size() <= 48, "a call is short");
+    require(is_printable(call.release) && call.release.size() <= 48, "a release is short");
   }
 }
 

@@ -13,6 +13,7 @@ namespace ddprun::rendezvous {
 namespace {
 
 constexpr size_t kMostNames = 8;
+constexpr size_t kMostHosts = 3;
 constexpr size_t kMostBytes = 256;  // HOST_NAME_MAX is 64
 
 /// Its --node_rank, else that of its last round.
@@ -84,6 +85,17 @@ std::string name_text(std::string_view name) {
   std::string line = printable(name.substr(0, kMostBytes));
   std::replace(line.begin(), line.end(), '\n', ' ');
   return line;
+}
+
+std::string hosts_text(const std::vector<std::string>& hosts) {
+  std::string text;
+  for (size_t i = 0; i < std::min(hosts.size(), kMostHosts); ++i) {
+    text += (i == 0 ? "" : ", ") + name_text(hosts[i]);
+  }
+  if (hosts.size() > kMostHosts) {
+    text += " and " + std::to_string(hosts.size() - kMostHosts) + " more";
+  }
+  return text;
 }
 
 std::string node_name(const Node& node) {

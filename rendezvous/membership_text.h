@@ -4,6 +4,7 @@
 #include <chrono>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "rendezvous/node.h"
 #include "rendezvous/prior_round.h"
@@ -14,6 +15,9 @@ namespace ddprun::rendezvous {
 
 /// A name that another host gave itself, on one line of printable characters.
 std::string name_text(std::string_view name);
+
+/// "gpu-01, gpu-02, gpu-03 and 2 more".
+std::string hosts_text(const std::vector<std::string>& hosts);
 
 /// "node 1 (gpu-08)", or "gpu-08" before it has a node rank.
 std::string node_name(const Node& node);

@@ -56,6 +56,7 @@ struct CallPlace {
   std::vector<int> ranks;   ///< global
   std::vector<std::string> recent{};  ///< the last that they have begun, as `shown`; may be unknown
   bool failed = false;                ///< they have ended by a failure: `open` is a guess
+  std::string release{};              ///< of their library, "PyTorch 2.15.0"; empty: unknown
 };
 
 /// A node's report that its workers stopped making progress, or make progress again.

@@ -82,7 +82,7 @@ void add_calls(ask::RankStatus& rank, const std::vector<launcher::WorkerCall>& c
   if (calls.empty()) return;
   std::uint64_t begun = 0;
   for (const launcher::WorkerCall& call : calls) begun += call.begun;
-  rank.collectives = begun;
+  if (begun > 0) rank.collectives = begun;
   if (rank.progress.empty()) rank.progress = launcher::call_text(calls);
 }
 
@@ -135,6 +135,10 @@ WorkerCalls look_at(ask::NodeStatus& node, const GpuWatch::Uses& uses) {
   WorkerCalls calls = calls_of(running);
   for (ask::RankStatus& rank : node.ranks) {
     if (rank.state == "running") look_at(rank, calls.at(rank.rank), uses);
+  }
+  for (const auto& [rank, its] : calls) {
+    if (!its.empty() && !its.front().release.empty())
+      node.releases[its.front().release].push_back(rank);
   }
   return calls;
 }

@@ -93,6 +93,9 @@ json json_of(const NodeStatus& node) {
                  {"ranks", json::array()}};
   if (!node.problem.empty()) object["problem"] = text_of(node.problem);
   for (const RankStatus& rank : node.ranks) object["ranks"].push_back(json_of(rank));
+  for (const auto& [release, ranks] : node.releases) {
+    object["releases"].push_back({{"release", text_of(release)}, {"ranks", ranks}});
+  }
   if (node.arrivals) object["arrivals"] = json_of(*node.arrivals);
   return object;
 }
@@ -204,6 +207,13 @@ NodeStatus node_in(const json& object, Fields& outer) {
   if (fields.has("problem")) node.problem = safe_text(fields, "problem");
   for (const json& rank : fields.list("ranks", kMaxRanks)) {
     node.ranks.push_back(rank_in(rank, fields));
+  }
+  if (fields.has("releases")) {
+    for (const json& each : fields.list("releases", kMaxRanks)) {
+      Fields release(each);
+      node.releases[safe_text(release, "release")] = release.ranks("ranks", kMaxRanks);
+      fields.take_error(release);
+    }
   }
   if (fields.has("arrivals")) node.arrivals = arrivals_in(fields.object("arrivals"), fields);
   outer.take_error(fields);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -70,7 +71,8 @@ struct NodeStatus {
   int first_rank = 0;
   int local_size = 0;
   std::vector<RankStatus> ranks;
-  std::optional<TimedArrivals> arrivals{};  ///< of an answer to another node
+  std::map<std::string, std::vector<int>> releases{};  ///< of PyTorch, and the ranks that have them
+  std::optional<TimedArrivals> arrivals{};             ///< of an answer to another node
 };
 
 struct JobStatus {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "rendezvous/blame/releases.h"
 
 namespace ddprun::agent::ask {
 namespace {
@@ -193,6 +194,15 @@ std::string job_text(const JobStatus& status) {
   return text + ": " + status.program;
 }
 
+/// Empty: all ranks have the same release of PyTorch, if that is known.
+std::string releases_text(const JobStatus& status) {
+  rendezvous::Releases releases;
+  for (const NodeStatus& node : status.nodes) {
+    for (const auto& [release, ranks] : node.releases) releases.add(release, ranks, node.host);
+  }
+  return releases.text();
+}
+
 /// Empty: no rank is slow.
 std::string slow_text(const JobStatus& status) {
   if (!status.slow) return "";
@@ -214,7 +224,7 @@ std::string status_text(const JobStatus& status, const StatusView& view) {
   std::string text = fit(job_text(status), view.width) + "\n";
   size_t head = 2;
   const std::string waiting = status.waiting.empty() ? "" : "waiting for " + status.waiting;
-  for (const std::string& line : {waiting, slow_text(status)}) {
+  for (const std::string& line : {waiting, releases_text(status), slow_text(status)}) {
     if (line.empty()) continue;
     text += fit(line, view.width) + "\n";
     ++head;

@@ -56,6 +56,10 @@ void take_answer(NodeStatus& node, const NodeAnswer& answer, std::vector<NodeArr
   node.problem = own.problem;
   node.ranks = std::move(own.ranks);
   std::erase_if(node.ranks, [&node](const RankStatus& rank) { return !has_rank(node, rank.rank); });
+  for (auto& [release, ranks] : own.releases) {
+    std::erase_if(ranks, [&node](int rank) { return !has_rank(node, rank); });
+    if (!ranks.empty()) node.releases[release] = std::move(ranks);
+  }
   if (!own.arrivals) return;
   if (auto its = arrivals_in(node, std::move(*own.arrivals), answer.clock))
     arrivals.push_back(std::move(*its));

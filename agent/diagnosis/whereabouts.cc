@@ -134,11 +134,17 @@ void add_calls(std::vector<rendezvous::CallPlace>& all, int rank,
     const auto same = std::ranges::find_if(all, [&call](const rendezvous::CallPlace& place) {
       return place.group == call.group && place.begun == call.begun && place.open == call.open &&
              place.shown == call.shown && place.recent == call.recent &&
-             place.failed == call.failed;
+             place.failed == call.failed && place.release == call.release;
     });
     if (same == all.end()) {
-      all.push_back(
-          {call.group, call.begun, call.open, call.shown, {rank}, call.recent, call.failed});
+      all.push_back({.group = call.group,
+                     .begun = call.begun,
+                     .open = call.open,
+                     .shown = call.shown,
+                     .ranks = {rank},
+                     .recent = call.recent,
+                     .failed = call.failed,
+                     .release = call.release});
     } else {
       same->ranks.push_back(rank);
     }

@@ -120,9 +120,11 @@ def ended_in_message():
 
 
 def calls_of(c10d, groups):
-    lists = {key: [] for key in groups}
+    """Of the groups whose calls this release records."""
+    lists = {}
     for library in {library for library, _ in groups}:
         for dump in recorded(c10d, library):
+            lists.update((key, lists.get(key, [])) for key in groups if key[0] == library)
             for entry in dump.get('entries', ()):
                 calls = lists.get((library, entry['process_group'][0]))
                 if calls is None or entry['is_p2p']:
@@ -147,12 +149,13 @@ def answer(c10d, has_failed):
     groups = groups_of(c10d)
     lists = calls_of(c10d, groups)
     found = []
-    for key, (number, members) in groups.items():
-        calls = lists[key]
+    for key, calls in (lists or {None: []}).items():  # without a group it still says its release
+        number, members = groups.get(key, (1 << 32, 0))
         numbers = [call['collective_seq_id'] for call in calls if is_open(call)]
         begun = calls[-1]['collective_seq_id'] if calls else 0
         found.append({'group': number, 'members': members, 'begun': begun,
                       'open': numbers[0] if numbers else begun * waits, 'failed': has_failed,
+                      'release': f'PyTorch {c10d.torch.__version__}',
                       'recent': [shown(call) for call in calls[-RECENT:]],
                       'times': times_of(calls[-TIMED:])})
     return json.dumps(found).encode()

@@ -120,6 +120,8 @@ WorkerCall group_in(const CallJson& json) {
   const std::uint64_t back = call.open == 0 ? 0 : call.begun - call.open;
   if (back < count) call.shown = call.recent[count - 1 - back];
   if (call.shown.empty() && call.begun > 0) call.shown = "#" + std::to_string(call.begun - back);
+  if (const auto release = json.find("release"); release != json.end())
+    call.release = call_in(*release);
   const std::uint64_t members = number_in(json, "members");
   call.members = members <= INT_MAX ? static_cast<int>(members) : 0;
   if (const auto times = json.find("times"); times != json.end())

@@ -18,6 +18,7 @@ struct WorkerCall {
                             ///< empty: there was no call
   std::vector<std::string> recent{};  ///< the last that it has begun, as `shown`; may be unknown
   bool failed = false;                ///< it has ended by a failure: `open` is a guess
+  std::string release{};              ///< of its library, "PyTorch 2.15.0"; empty: unknown
   int members = 0;                    ///< ranks of the group; 0: unknown
   /// When it began its last calls, up to `begun`: microseconds by the host's clock. May be unknown.
   std::vector<std::int64_t> times{};

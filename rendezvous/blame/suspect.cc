@@ -16,26 +16,14 @@ namespace {
 
 using Kind = WorkerPlace::Kind;
 
-constexpr size_t kMostGroups = 64;     // of all nodes: a hostile one could make up any number
-constexpr size_t kMostStallLines = 8;  // a message takes no more than 4 KiB
-constexpr size_t kMostHosts = 3;
+constexpr size_t kMostGroups = 64;      // of all nodes: a hostile one could make up any number
+constexpr size_t kMostStallLines = 8;   // a message takes no more than 4 KiB
 constexpr size_t kMostRunsOfRanks = 8;  // of a list of ranks
 constexpr size_t kLongestPlace = 160;   // in bytes; another node wrote it
 constexpr std::string_view kIn = "in ";
 
 std::string ranks_of(const std::vector<int>& ranks) {
   return ranks_text(ranks, kMostRunsOfRanks);
-}
-
-std::string hosts_text(const std::vector<std::string>& hosts) {
-  std::string text;
-  for (size_t i = 0; i < std::min(hosts.size(), kMostHosts); ++i) {
-    text += (i == 0 ? "" : ", ") + name_text(hosts[i]);
-  }
-  if (hosts.size() > kMostHosts) {
-    text += " and " + std::to_string(hosts.size() - kMostHosts) + " more";
-  }
-  return text;
 }
 
 std::string seconds_text(double seconds) {
@@ -86,7 +74,9 @@ void Suspect::add(const WorkerExits& of_node, const std::string& host, int first
   }
   for (CallPlace call : of_node.calls) {
     std::erase_if(call.ranks, is_foreign);
-    if (!call.ranks.empty()) calls_.add(call);
+    if (call.ranks.empty()) continue;
+    calls_.add(call);
+    releases_.add(call.release, call.ranks, host);
   }
   for (WorkerPlace place : of_node.places) {
     std::erase_if(place.ranks, is_foreign);
@@ -226,8 +216,10 @@ std::optional<int> Suspect::named() const {
 }
 
 std::string Suspect::text() const {
-  const std::string seen = failed_waiting_.empty() ? "" : sentence();
-  return seen.empty() ? told_ : seen;
+  std::string text = failed_waiting_.empty() ? "" : sentence();
+  if (text.empty()) text = told_;
+  const std::string differ = releases_.text();
+  return text.empty() || differ.empty() ? text + differ : text + "; " + differ;
 }
 
 std::string Suspect::stall_text() const {
@@ -236,6 +228,8 @@ std::string Suspect::stall_text() const {
     text = groups_.size() == 1 ? "no rank differs from the others"
                                : "it is unclear for which rank the others wait";
   }
+  const std::string differ = releases_.text();
+  if (!differ.empty()) text += "\n" + differ;
   for (size_t i = 0; i < groups_.size(); ++i) {
     if (i == kMostStallLines) return text + "\nand other groups of ranks";
     const Group& group = groups_[i];

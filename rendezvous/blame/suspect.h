@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "rendezvous/blame/call_order.h"
+#include "rendezvous/blame/releases.h"
 #include "rendezvous/node.h"
 
 namespace ddprun::rendezvous {
@@ -30,7 +31,8 @@ class Suspect {
   void add_told(std::string sentence) { told_ = std::move(sentence); }
 
   /// "rank 1 (gpu-02) is the likely cause: asleep (clock_nanosleep) for 612 s, while ranks 0, 2-7
-  /// waited". Empty: cannot tell, or no failure looks like a consequence.
+  /// waited". If the ranks have several releases of a library, it names these, too. Empty: cannot
+  /// tell, or no failure looks like a consequence.
   std::string text() const;
 
   /// The same for a hang, where no rank has failed: the rank that the others wait for, or that no
@@ -74,6 +76,7 @@ class Suspect {
   std::vector<NodeRanks> nodes_;
   int ranks_ = 0;  ///< of the nodes that were added
   CallOrder calls_;
+  Releases releases_;
   std::vector<int> failed_waiting_;  ///< ranks that failed as a consequence
   bool has_lost_peer_ = false;       ///< one of them says that a peer ended
   bool has_own_cause_ = false;       ///< a rank failed for a reason of its own

@@ -88,6 +88,7 @@ void describe(Io& io, Is<CallPlace> auto& call) {
   io.ranks("ranks", call.ranks, kMaxPlaceRanks);
   io.texts("recent", call.recent, kMaxRecent, kMaxHow);
   io.boolean("failed", call.failed);
+  io.text("release", call.release, kMaxHow);
 }
 
 /// A list of places or calls: all of it or nothing, as a part would accuse the ranks that it has.

@@ -8,7 +8,12 @@
 command -v python3 >/dev/null || skip "there is no python3"
 export PYTHONPATH=$work PYTHONDONTWRITEBYTECODE=1
 mkdir -p "$work/torch/distributed" "$work/torch/_C"
-echo 'import torch._C' >"$work/torch/__init__.py"
+cat >"$work/torch/__init__.py" <<'END'
+import os
+import torch._C
+
+__version__ = '2.4.0' if os.environ.get('OTHER_RELEASE') == os.environ['RANK'] else '2.15.0'
+END
 : >"$work/torch/distributed/__init__.py"
 echo 'from . import _distributed_c10d' >"$work/torch/_C/__init__.py"
 cat >"$work/torch/distributed/distributed_c10d.py" <<'END'
@@ -115,11 +120,18 @@ mkdir "$work/types"
 TYPES=1 run --nproc_per_node 3 "$work/train.py" fail "$work/types"
 expect_stderr '^ddprun: rank 1 \(.*\) is the likely cause: in #4 all_reduce\[20 Double\], (.*, )?while ranks 0, 2 waited in #4 all_reduce\[20\]$'
 
+# Releases that differ are named, too.
+releases="ranks 0, 1 \($(hostname)\) have PyTorch 2.15.0, rank 2 \($(hostname)\) has PyTorch 2.4.0"
+mkdir "$work/releases"
+OTHER_RELEASE=2 run --nproc_per_node 3 "$work/train.py" fail "$work/releases"
+expect_stderr "^ddprun: rank 1 .* waited in #4 all_reduce\[20\]; $releases$"
+
 release json
-on waits start --nproc_per_node 3 --rdzv_id recorded "$work/train.py" wait "$work/torch"
+OTHER_RELEASE=2 on waits start --nproc_per_node 3 --rdzv_id recorded "$work/train.py" wait "$work/torch"
 in_call() { "$DDPRUN" status recorded >"$work/status" 2>&1 && [ "$(grep -c 'in #4' "$work/status")" = 3 ]; }
 wait_until in_call
 grep -q 'in #4 _all_gather_base\[7\]' "$work/status" || fail "rank 1 is in another call: $(cat "$work/status")"
+grep -qEx "$releases" "$work/status" || fail "the releases are not named: $(cat "$work/status")"
 kill -TERM "$ddprun"
 finish
 

@@ -112,6 +112,7 @@ TEST_CASE("status: its JSON has exactly the fields of the schema in the docs") {
   rank.heartbeat_age = 1.25;
   rank.progress = "step 12";
   rank.collectives = 121;
+  status.nodes[1].releases = {{"PyTorch 2.15.0", {2, 3}}};
   status.slow = SlowRank{.rank = 3, .waited = 19.25, .seconds = 20, .last = 48, .calls = 50};
   rank.gpu = GpuStatus{"1", 61ull << 30, 80ull << 30, 0.97, 512.5, "too hot"};
   std::ifstream file(source_path("docs/status.schema.json"));
@@ -148,6 +149,18 @@ TEST_CASE("status: JSON keeps the arrivals of a node, and refuses arrivals that 
     INFO(other);
     CHECK(!status_in(other));
   }
+}
+
+TEST_CASE("status: releases that differ have a line") {
+  JobStatus status = sample_status(2, 2);
+  status.nodes[0].releases = {{"PyTorch 2.15.0", {0, 1}}};
+  CHECK(status_lines(status_text(status, {})).size() == 6);
+  status.nodes[1].releases = {{"PyTorch 2.12.0", {2, 3}}};
+  CHECK(to_json(must(status_in(to_json(status)))) == to_json(status));
+  const auto lines = status_lines(status_text(status, {.width = 200}));
+  REQUIRE(lines.size() == 7);
+  CHECK(lines[1] ==
+        "ranks 2, 3 (gpu-1) have PyTorch 2.12.0, ranks 0, 1 (gpu-0) have PyTorch 2.15.0");
 }
 
 TEST_CASE("status: a slow rank has a line, and is the first") {

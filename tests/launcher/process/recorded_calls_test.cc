@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 
 /// As a worker of PyTorch 2.15 writes it by the hook of agent/worker/recorder_hook.h.
 const std::string kAnswer =
-    R"([{"group": 6161240384, "begun": 4, "open": 4, "failed": false,)"
+    R"([{"group": 6161240384, "begun": 4, "open": 4, "failed": false, "release": "PyTorch 2.15.0",)"
     R"( "recent": ["#3 all_reduce[20]", "#4 barrier"]},)"
     R"( {"group": 6206595552, "begun": 0, "open": 0, "failed": false, "recent": []}])";
 
@@ -64,8 +64,10 @@ TEST_CASE("a worker's line says where it is in each group's calls") {
                                .begun = 4,
                                .open = 4,
                                .shown = "#4 barrier",
-                               .recent = {"#3 all_reduce[20]", "#4 barrier"}});
+                               .recent = {"#3 all_reduce[20]", "#4 barrier"},
+                               .release = "PyTorch 2.15.0"});
   CHECK((calls[1].group == 6206595552 && calls[1].shown.empty() && calls[1].recent.empty()));
+  CHECK(calls[1].release.empty());
   CHECK(call_text(calls) == "in #4 barrier");
 }
 

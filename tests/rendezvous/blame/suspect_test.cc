@@ -62,6 +62,12 @@ class Job {
     return *this;
   }
 
+  Job& has_release(const std::vector<int>& ranks, const std::string& release) {
+    for (const int rank : ranks)
+      node_of(rank).calls.push_back({.group = 2, .shown = "", .ranks = {rank}, .release = release});
+    return *this;
+  }
+
   std::string suspect() const { return seen().text(); }
 
   Suspect seen() const {
@@ -424,6 +430,21 @@ TEST_CASE("a minority that waits for the majority may have made an extra call") 
   job.timed_out(0).waiting({0}).at({1, 2, 3}, Kind::busy, "busy on a CPU");
   job.calls({0}, 9, 9, "#9 barrier").calls({1, 2, 3}, 8, 0, "#8 barrier");
   CHECK(job.suspect().empty());
+}
+
+TEST_CASE("releases of a library that differ are named beside a suspect and without one") {
+  Job job(4, {"a", "b"});
+  job.timed_out(0).waiting({1, 2}).asleep({3}).has_release({0, 1, 2}, "PyTorch 2.15.0");
+  CHECK(job.suspect().ends_with(" waited"));
+  job.has_release({3}, "PyTorch 2.12.0");
+  const std::string differ = "rank 3 (b) has PyTorch 2.12.0, ranks 0-2 (a, b) have PyTorch 2.15.0";
+  CHECK(job.suspect().ends_with(" waited; " + differ));
+  Job unclear(4, {"a", "b"});
+  unclear.failed(0, false)
+      .has_release({0, 1, 2}, "PyTorch 2.15.0")
+      .has_release({3}, "PyTorch 2.12.0");
+  CHECK(unclear.suspect() == differ);
+  CHECK(unclear.seen().stall_text().find("\n" + differ) != std::string::npos);
 }
 
 TEST_CASE("calls name no rank if one failed for its own reason, or is stopped") {

@@ -130,6 +130,7 @@ TEST_CASE("an impossible value in an agent's message is refused by its field's n
                  {"/worker_exits/calls/0/ranks", {-1}},
                  {"/worker_exits/calls/0/recent", 3},
                  {"/worker_exits/calls/0/failed", 3},
+                 {"/worker_exits/calls/0/release", 3},
                  {"/worker_exits/victims/1/lost_peer", 3},
                  {"/worker_exits/places/0/what", 3},
                  {"/worker_exits/places/0/seconds", -1},

@@ -62,9 +62,15 @@ JoinRequest sample_request() {
   request.worker_exits.killed = {2};
   request.worker_exits.signal = "SIGTERM";
   request.worker_exits.seconds = 0.25;
-  request.worker_exits.calls = {
-      {7, 121, 121, "#121 all_reduce[8]", {0, 2}, {"#120 barrier", "#121 all_reduce[8]"}, true},
-      {7, 120, 0, "", {1}}};
+  request.worker_exits.calls = {{.group = 7,
+                                 .begun = 121,
+                                 .open = 121,
+                                 .shown = "#121 all_reduce[8]",
+                                 .ranks = {0, 2},
+                                 .recent = {"#120 barrier", "#121 all_reduce[8]"},
+                                 .failed = true,
+                                 .release = "PyTorch 2.15.0"},
+                                {.group = 7, .begun = 120, .shown = "", .ranks = {1}}};
   request.worker_exits.places = {
       {{0, 2}, WorkerPlace::Kind::waiting, "waiting (futex)", 9.5},
       {{1}, WorkerPlace::Kind::stopped, "stopped by a signal (state T)", 0}};

@@ -65,6 +65,7 @@ void check_same(const WorkerExits& a, const WorkerExits& b) {
     CHECK(a.calls[i].ranks == b.calls[i].ranks);
     CHECK(a.calls[i].recent == b.calls[i].recent);
     CHECK(a.calls[i].failed == b.calls[i].failed);
+    CHECK(a.calls[i].release == b.calls[i].release);
   }
   REQUIRE(a.places.size() == b.places.size());
   for (size_t i = 0; i < a.places.size(); ++i) {
