@@ -6,5 +6,5 @@ FAILURE = Failure('a slow rank', r'\bis slow\b|\bbehind\b|straggl', launchers=('
 
 
 def inject(job):
-    job.start(job.ddp('slow'))
+    job.start(job.ddp('late'))
     job.wait_until(lambda: job.says(FAILURE.cause))

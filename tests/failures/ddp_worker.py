@@ -12,6 +12,7 @@ import time
 
 import torch
 import torch.distributed as dist
+from actions import ACTIONS, be_ready
 from torch.nn.parallel import DistributedDataParallel
 
 # The names that each launcher gives them.
@@ -24,7 +25,8 @@ action = sys.argv[1]
 rank = int(os.environ['RANK'])
 guilty = rank == int(os.environ['FAILURES_RANK'])
 folder = os.environ['FAILURES_FOLDER']
-STEPS = 50 if action != 'slow' else 200
+goes_on = action in ('wait', 'slow', 'late')  # until the launcher has said what it has to say
+STEPS = 1 << 30 if goes_on else 50
 
 
 class Samples(torch.utils.data.Dataset):
@@ -61,10 +63,6 @@ def lock_both():
     with first:
         met.wait()
         second.acquire()
-
-
-def be_slow():
-    time.sleep(0.4)
 
 
 def find_next():
@@ -115,7 +113,7 @@ def stop_early(leaves_group):
     os._exit(0) if not leaves_group else sys.exit(0)
 
 
-ACTIONS = {'hang': load_batch, 'desync': dist.barrier, 'early': lambda: stop_early(False),
+ACTIONS = {**ACTIONS, 'hang': load_batch, 'desync': dist.barrier, 'early': lambda: stop_early(False),
            'early_left': lambda: stop_early(True), 'open': open_pipe, 'locks': lock_both, 'loop': find_next,
            'receive': read_message, 'child': run_child, 'input': ask_user, 'nan': check_loss,
            'shm': fill_memory_file, 'save': save, 'gpu': use_gpu, 'abort': lambda: ctypes.CDLL(None).abort(),
@@ -134,6 +132,7 @@ def train_step(batch=torch.ones(1, 4)):
     optimizer.step()
 
 
+be_ready(rank)
 workers = 1 if action == 'loader_killed' else 0
 received = os.pipe()
 for step, batch in enumerate(torch.utils.data.DataLoader(Samples(), num_workers=workers)):
@@ -143,8 +142,8 @@ for step, batch in enumerate(torch.utils.data.DataLoader(Samples(), num_workers=
         ACTIONS[action]()
     if step == 3 and action == 'sizes':
         dist.all_reduce(torch.ones(8 if guilty else 4))
-    if guilty and action == 'slow':
-        be_slow()
+    if goes_on:
+        time.sleep(0.5 if guilty and action == 'late' else 0.1)
     train_step(batch)
 dist.barrier()
 dist.destroy_process_group()

@@ -132,16 +132,16 @@ class Job:
 
     def worker(self, action):
         """The program that each rank runs: the guilty one does `action`."""
-        return [sys.executable, os.path.join(HERE, 'worker.py'), action]
+        return self.ddp(action) if self.launcher.trains else [sys.executable, os.path.join(HERE, 'worker.py'), action]
 
     def collective(self, action):
         """The same, in the library that is at home with this launcher."""
         return self.launcher.collective_worker(HERE) + [action]
 
-    @staticmethod
-    def ddp(action):
+    def ddp(self, action):
         """The program that trains with PyTorch's DDP: the guilty rank does `action`."""
-        return torch_worker(HERE) + [action]
+        worker = self.launcher.collective_worker if self.launcher.trains else torch_worker
+        return worker(HERE) + [action]
 
     def cgroup(self, controller, settings):
         """A control group of version 1; the path of its list of processes."""

@@ -24,6 +24,7 @@ class Launcher:
     may_trace = True   # a process another one
     has_py_spy = True  # beside the interpreter, or in PATH
     has_torch = False  # it starts programs of PyTorch's here
+    trains = False     # all that it starts here train with PyTorch's DDP
 
 
 class Ddprun(Launcher):
@@ -72,7 +73,7 @@ class DdprunPySpy(Ddprun):
 
 class DdprunWithTorch(Ddprun):
     name = 'ddprun, PyTorch'
-    has_py_spy = has_torch = True
+    has_py_spy = has_torch = trains = True
 
     @staticmethod
     def missing():
@@ -125,6 +126,11 @@ class Torchrun(Launcher):
         return torch_worker(folder)
 
 
+class TorchrunWithTorch(Torchrun):
+    name = 'torchrun, PyTorch'
+    trains = True
+
+
 class Mpirun(Launcher):
     name = kind = 'mpirun'
 
@@ -163,4 +169,4 @@ class Mpirun(Launcher):
 
 
 LAUNCHERS = {each.name: each for each in (Ddprun(), DdprunOneNode(), DdprunNoPtrace(), DdprunPySpy(), DdprunWithTorch(),
-                                          DdprunTorchNoPySpy(), Torchrun(), Mpirun())}
+                                          DdprunTorchNoPySpy(), Torchrun(), TorchrunWithTorch(), Mpirun())}

@@ -1,82 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """A rank that waits; the guilty one does what its argument says."""
-import ctypes
 import os
-import resource
-import signal
 import sys
 import time
 
+from actions import ACTIONS, be_ready
+
 RANKS = ('RANK', 'OMPI_COMM_WORLD_RANK', 'PMI_RANK')
 rank = int(next(os.environ[name] for name in RANKS if name in os.environ))
-guilty = int(os.environ['FAILURES_RANK'])
-folder = os.environ['FAILURES_FOLDER']
-
-
-def be_ready():
-    """Says who and where it is, and waits until all do."""
-    path = os.path.join(folder, f'rank-{rank}')
-    with open(path + '.new', 'w', encoding='ascii') as file:
-        file.write(str(os.getpid()))
-    os.rename(path + '.new', path)
-    while not all(os.path.exists(os.path.join(folder, f'rank-{each}')) for each in range(4)):
-        time.sleep(0.02)
-
-
-def leave():
-    sys.exit(3)
-
-
-def crash():
-    ctypes.string_at(1)
-
-
-def fill_memory():
-    everything = []
-    while len(everything) < 96:  # 1.5 GiB, should there be no limit
-        everything.append(bytearray(b'x') * (16 << 20))
-
-
-def raise_exception():
-    raise ValueError('loss is nan at step 17')
-
-
-def fill_disk():
-    with open(os.path.join(os.environ['FAILURES_DISK'], 'checkpoint'), 'wb') as file:
-        while True:
-            file.write(bytes(1 << 16))
-            file.flush()
-
-
-def open_files():
-    resource.setrlimit(resource.RLIMIT_NOFILE, (20, 20))
-    files = []
-    while True:
-        files.append(open('/dev/null', encoding='ascii'))
-
-
-def stop():
-    os.kill(os.getpid(), signal.SIGSTOP)
-
-
-def miss_library():
-    os.execl(os.environ['FAILURES_PROGRAM'], 'program')
-
-
-def be_slow():
-    with open(os.environ['FAILURES_CGROUP'], 'w', encoding='ascii') as file:
-        file.write(str(os.getpid()))
-    while True:
-        pass
-
-
-ACTIONS = {'exit': leave, 'crash': crash, 'memory': fill_memory, 'exception': raise_exception,
-           'disk': fill_disk, 'files': open_files, 'stop': stop, 'library': miss_library, 'slow': be_slow}
-if sys.argv[1] == 'import':
-    be_ready()
+guilty = rank == int(os.environ['FAILURES_RANK'])
+action = sys.argv[1]
+if action == 'import':
+    be_ready(rank)
     if rank >= 2:
         import flash_attn  # noqa: F401
-be_ready()
-if rank == guilty and sys.argv[1] in ACTIONS:
-    ACTIONS[sys.argv[1]]()
+be_ready(rank)
+if guilty and action in ACTIONS:
+    ACTIONS[action]()
+while guilty and action == 'slow':
+    pass
 time.sleep(600)
