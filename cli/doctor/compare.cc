@@ -114,6 +114,16 @@ Findings judge_imports(const std::vector<Facts>& nodes) {
            "--preload " + slowest->imports + " imports it once on each node"}};
 }
 
+/// The nodes have the same program.
+Findings judge_gloo(const std::vector<Facts>& nodes) {
+  const auto found =
+      std::ranges::find_if(nodes, [](const Facts& node) { return !node.gloo_line.empty(); });
+  if (found == nodes.end()) return {};
+  return {{Level::warn, "gloo",
+           "line " + found->gloo_line + " of the program makes a group of gloo",
+           "init_process_group(\"ddp\") takes less time for a call, and its errors name ranks"}};
+}
+
 }  // namespace
 
 std::vector<std::string> node_names(const std::vector<Facts>& nodes) {
@@ -143,6 +153,7 @@ Findings compare(const std::vector<Facts>& nodes) {
   Findings findings = compare_traits(nodes, names);
   for (Finding& finding : compare_variables(nodes, names)) findings.push_back(std::move(finding));
   for (Finding& finding : judge_imports(nodes)) findings.push_back(std::move(finding));
+  for (Finding& finding : judge_gloo(nodes)) findings.push_back(std::move(finding));
   return findings;
 }
 

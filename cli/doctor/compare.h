@@ -10,8 +10,8 @@
 
 namespace ddprun::doctor {
 
-/// A finding for each trait and variable that differs, one for all equal traits, and one if imports
-/// take long.
+/// A finding for each trait and variable that differs, one for all equal traits, one if imports
+/// take long, and one if the program uses gloo.
 Findings compare(const std::vector<Facts>& nodes);
 
 /// The names of a job's nodes: their hosts, with the rank if several nodes share a host.

@@ -68,6 +68,8 @@ struct Facts {
   std::string imports;     ///< the large modules that the program imports: "torch,jax"; or empty
   int import_seconds = 0;  ///< that this took, or the limit
 
+  std::string gloo_line;  ///< of the program: it makes a process group with gloo there; or empty
+
   // Network. Addresses are numeric; empty: none.
   std::string way;             ///< its address towards the rendezvous, if others can reach it
   std::string interface;       ///< the interface with that address

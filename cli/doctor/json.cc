@@ -23,7 +23,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Gpu, is_lost, needs_reset, is_wo
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Folder, path, error, free)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(
     Facts, host, missing, traits, variables, problem, workers_problem, workers, imports,
-    import_seconds, way, interface, mtu, speed, name_address, gloo_address, gloo_is_set,
+    import_seconds, gloo_line, way, interface, mtu, speed, name_address, gloo_address, gloo_is_set,
     nccl_interface, nccl_address, no_interface, port, bench, token, shared_memory, open_files,
     locked_memory, stack, memory, cpus, folders, gpus, gpu_health, gpu_errors, driver_differs,
     has_fabric, inactive_ports, ptrace_scope, has_py_spy)

@@ -24,9 +24,10 @@ constexpr std::chrono::seconds kPythonLimit{20};
 constexpr std::chrono::seconds kImportLimit{15};
 constexpr size_t kMostAnswer = 4096;  // bytes of python's
 
-/// Imports only modules that know versions: torch itself takes seconds.
+/// Prints versions, and the line in which a program makes a process group with gloo. Imports only
+/// modules that know versions: torch itself takes seconds.
 constexpr const char* kVersions = R"(
-import importlib.metadata as m, platform
+import ast, importlib.metadata as m, platform, sys
 print("Python", platform.python_version())
 for label, names in (("torch", ["torch"]), ("jaxlib", ["jaxlib"]),
                      ("NCCL", ["nvidia-nccl-cu13", "nvidia-nccl-cu12", "nvidia-nccl-cu11"])):
@@ -36,6 +37,18 @@ for label, names in (("torch", ["torch"]), ("jaxlib", ["jaxlib"]),
             break
         except Exception:
             pass
+try:
+    with open(sys.argv[1], "rb") as file:
+        nodes = list(ast.walk(ast.parse(file.read())))
+except Exception:
+    nodes = []
+for call in nodes:
+    if not isinstance(call, ast.Call): continue
+    words = [*call.args[:1], *(word.value for word in call.keywords if word.arg == "backend")]
+    name = getattr(call.func, "attr", getattr(call.func, "id", ""))
+    if name == "init_process_group" and "gloo" in [getattr(word, "value", "") for word in words]:
+        print("gloo", call.lineno)
+        break
 )";
 
 /// Prints the modules of well-known, large packages that a program imports, and imports them.
@@ -103,11 +116,16 @@ void read_software(Facts& facts, const Order& order) {
     if (!own.empty()) facts.traits["program"] = own;
   }
   if (order.python.empty()) return;
-  const std::string text = answer_of(order.python, {"-c", kVersions}, kPythonLimit);
+  const std::string text = answer_of(order.python, {"-c", kVersions, order.program}, kPythonLimit);
   for (std::string_view rest = text; !rest.empty();) {
     const std::string line(take_piece(rest, '\n'));
     const size_t space = line.find(' ');
-    if (space != std::string::npos) facts.traits[line.substr(0, space)] = line.substr(space + 1);
+    if (space == std::string::npos) continue;
+    if (line.starts_with("gloo ")) {
+      facts.gloo_line = line.substr(space + 1);
+    } else {
+      facts.traits[line.substr(0, space)] = line.substr(space + 1);
+    }
   }
   if (order.workers > 1 && !order.preloads && !order.program.empty()) time_imports(facts, order);
 }

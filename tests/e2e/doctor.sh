@@ -45,7 +45,13 @@ if python=$(command -v python3); then
     PYTHON_EXEC=$python run doctor $flags "$work/train.py"
     expect_stdout '^doctor: .*; 1 node$'
     expect_no_stdout 'imports'
+    expect_no_stdout 'gloo'
     [ ! -s "$err" ] || fail "something is on stderr"
+  done
+  for call in 'dist.init_process_group("gloo")' 'init_process_group(backend="gloo", rank=0)'; do
+    printf 'import json\n%s\n' "$call" >"$work/train.py"
+    PYTHON_EXEC=$python run doctor "$work/train.py"
+    expect_stdout '^warn  gloo: line 2 of the program makes a group of gloo$'
   done
 fi
 

@@ -210,6 +210,16 @@ TEST_CASE("doctor: what imports would take on the slowest node is reported once,
   CHECK(contains(bad(compare(nodes)).at(0).text, "for more than 3 s"));
 }
 
+TEST_CASE("doctor: a program that uses gloo gets the hint once") {
+  std::vector<Facts> nodes = {healthy("a"), healthy("b")};
+  for (Facts& node : nodes) node.gloo_line = "12";
+  const Findings found = bad(compare(nodes));
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].level == Level::warn);
+  CHECK(found[0].text == "line 12 of the program makes a group of gloo");
+  CHECK(contains(found[0].remedy, "init_process_group(\"ddp\")"));
+}
+
 TEST_CASE("doctor: nodes without a report are not compared") {
   std::vector<Facts> nodes = {healthy("a"), healthy("b")};
   nodes[1].missing = "it has told nothing";
