@@ -8,14 +8,14 @@ import sys
 import time
 
 
-def be_ready(rank):
+def be_ready(rank, ranks=4):
     """Says who and where it is, and waits until all do."""
     folder = os.environ['FAILURES_FOLDER']
     path = os.path.join(folder, f'rank-{rank}')
     with open(path + '.new', 'w', encoding='ascii') as file:
         file.write(str(os.getpid()))
     os.rename(path + '.new', path)
-    while not all(os.path.exists(os.path.join(folder, f'rank-{each}')) for each in range(4)):
+    while not all(os.path.exists(os.path.join(folder, f'rank-{each}')) for each in range(ranks)):
         time.sleep(0.02)
 
 

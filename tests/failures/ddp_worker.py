@@ -132,7 +132,7 @@ def train_step(batch=torch.ones(1, 4)):
     optimizer.step()
 
 
-be_ready(rank)
+be_ready(rank, dist.get_world_size())
 workers = 1 if action == 'loader_killed' else 0
 received = os.pipe()
 for step, batch in enumerate(torch.utils.data.DataLoader(Samples(), num_workers=workers)):
