@@ -10,7 +10,7 @@ from ddp import _native, _types
 from ddp._types import DataType, ErrorKind, ReduceOp
 
 Tensor = torch.Tensor
-Buffer = Tuple[int, int, int, Tensor]  # of native.cc: address, count, type and owner
+Buffer = Tuple[int, int, int, Tensor]  # of elements.cc: address, count, type and owner
 
 TYPES: Dict[torch.dtype, int] = {
     getattr(torch, name): type.value
