@@ -7,7 +7,7 @@ client=(python3 "$(dirname "${BASH_SOURCE[0]}")/pmi1_client.py")
 
 run --mpi pmi1 --nproc_per_node 3 "${client[@]}" meet
 expect_exit 0
-for rank in 0 1 2; do expect_stdout "rank $rank of 3, \(vector,\(0,1,3\)\), ddprun_[0-9]*_0: got 0 1 4$"; done
+for rank in 0 1 2; do expect_stdout "rank $rank of 3, \(vector,\(0,1,3\)\), ddprun_[0-9a-f]*_0: got 0 1 4$"; done
 
 # Nodes of one job may have different numbers of workers.
 for node in 0 1; do
@@ -24,8 +24,8 @@ done
 run --mpi pmi1 --nproc_per_node 2 --max_restarts 1 "${client[@]}" fail
 expect_exit 0
 expect_stderr 'rank [01] failed first: exit 7 .*round 0'
-expect_stdout 'rank [01] is in ddprun_[0-9]*_0$'
-expect_stdout 'rank 1 of 2, .*, ddprun_[0-9]*_1: got 0 1$'
+expect_stdout 'rank [01] is in ddprun_[0-9a-f]*_0$'
+expect_stdout 'rank 1 of 2, .*, ddprun_[0-9a-f]*_1: got 0 1$'
 
 # These ranks do not see the variables of another launcher's job.
 export PMI_RANK=7 PMI_FD=99 PMIX_RANK=7 PMIX_NAMESPACE=other OMPI_COMM_WORLD_RANK=7 PMIX_MCA_gds=hash

@@ -10,6 +10,6 @@ expect_cause() {  # expect_cause ACTION WORDS
   expect_stderr "^ +rank 4 \($(hostname)\) is the likely cause: $2$"
 }
 expect_cause mesh 'in #3 barrier, .*while ranks 3, 5 waited in #3 all_reduce\[4\]'
-expect_cause fsdp 'in #5 barrier, .*while ranks 3, 5 waited in #5 all_gather'
+expect_cause fsdp 'in #5 barrier, .*while ranks 3, 5 waited in #5 all_gather\[[0-9]+\]'
 expect_cause pipeline 'after #2 all_reduce\[4\], .*while ranks 3, 5 waited in #3 all_reduce\[4\]'
 expect_no_process_left
