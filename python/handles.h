@@ -27,23 +27,23 @@ constexpr const char* kName = nullptr;
 template <class T>
 constexpr auto kFree = nullptr;
 template <>
-constexpr const char* kName<ddp_group> = "ddp.ProcessGroup";
+inline constexpr const char* kName<ddp_group> = "ddp.ProcessGroup";
 template <>
-constexpr auto kFree<ddp_group> = ddp_group_free;
+inline constexpr auto kFree<ddp_group> = ddp_group_free;
 template <>
-constexpr const char* kName<ddp_store> = "ddp.Store";
+inline constexpr const char* kName<ddp_store> = "ddp.Store";
 template <>
-constexpr auto kFree<ddp_store> = ddp_store_free;
+inline constexpr auto kFree<ddp_store> = ddp_store_free;
 template <>
-constexpr const char* kName<ddp_memory> = "ddp.Memory";
+inline constexpr const char* kName<ddp_memory> = "ddp.Memory";
 template <>
-constexpr auto kFree<ddp_memory> = ddp_memory_free;
+inline constexpr auto kFree<ddp_memory> = ddp_memory_free;
 template <>
-constexpr const char* kName<ddp_checkpoint> = "ddp.Checkpoint";
+inline constexpr const char* kName<ddp_checkpoint> = "ddp.Checkpoint";
 template <>
-constexpr auto kFree<ddp_checkpoint> = ddp_checkpoint_free;
+inline constexpr auto kFree<ddp_checkpoint> = ddp_checkpoint_free;
 template <>
-constexpr const char* kName<ddp_work> = "ddp.Work";
+inline constexpr const char* kName<ddp_work> = "ddp.Work";
 
 template <class T>
 concept Handle = kName<T> != nullptr;
