@@ -31,7 +31,7 @@ std::string text_line(const Line& line, bool with_time);
 /// A JSON object in one line: "time", "level", "host" (unless empty) and "message".
 std::string json_line(const Line& line);
 
-/// One line, without host and time, for a ddprun on another host, which shows it.
+/// Formats a line for a ddprun on another host, which prints it with host and time.
 std::string relayed_line(const Line& line);
 
 /// Parses a line of relayed_line(), without the newline; leaves `host` and `at` unset. nullopt:

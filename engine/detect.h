@@ -22,7 +22,7 @@ std::optional<Engine> parse_engine(std::string_view name);
 /// another allocation's variables), in one sentence that names both sides.
 Result<std::optional<Allocation>> detect(std::optional<Engine> wanted, const DetectionInput& input);
 
-// One function for each engine; nullopt: its variables are not set. Errors: those of detect().
+// Each function looks for one engine; nullopt: its variables are not set. Errors as of detect().
 
 Result<std::optional<Allocation>> detect_slurm(const DetectionInput& input);
 Result<std::optional<Allocation>> detect_kubernetes(const DetectionInput& input);

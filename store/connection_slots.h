@@ -138,7 +138,7 @@ class ConnectionSlots {
   std::set<Rank> by_size_;    // sources without a member
 };
 
-/// One connection's place among those of its port; the destructor removes it. May be empty.
+/// Counts a connection among those of its port until it is destroyed. May be empty.
 class ConnectionSlot {
  public:
   ConnectionSlot() = default;

@@ -126,7 +126,7 @@ struct Link {
 /// ok: no problem; warn: works, but slowly or not for long; fail: the job would not work.
 enum class Level { ok, warn, fail };
 
-/// One result of `ddprun doctor`.
+/// A result of `ddprun doctor`: one thing that it has checked.
 struct Finding {
   Level level = Level::ok;
   std::string check;            ///< what is checked: "shared memory"

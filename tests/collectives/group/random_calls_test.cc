@@ -234,7 +234,7 @@ struct Party {
 enum class Ending { none, killed, leaves, differs, is_late };
 constexpr std::size_t kEndings = 5;
 
-/// One rank of a random sequence.
+/// Makes the calls of one rank in a random sequence.
 class Player {
  public:
   Player(ProcessGroup& whole, std::uint64_t seed)
