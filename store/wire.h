@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -52,8 +53,14 @@ inline constexpr std::uint8_t kAllPresent = 0;
 inline constexpr std::uint8_t kSomeMissing = 1;
 
 /// Part of the name of a key that clients wait for to learn of a failure. When workers are lost,
-/// ddprun's store sets every such awaited key to a sentence about it; no other store does.
+/// ddprun's store sets every such awaited key to a loss_text() about it; no other store does.
 inline constexpr std::string_view kFailureKey = "ddprun/alarm/";
+
+/// A sentence about lost workers behind the number of the one that is lost, and a space; -1: it is
+/// not about one worker.
+inline std::string loss_text(std::optional<int> lost, std::string_view sentence) {
+  return std::to_string(lost.value_or(-1)) + " " + std::string(sentence);
+}
 
 /// The two numberings of request types that releases of PyTorch use.
 enum class Dialect {

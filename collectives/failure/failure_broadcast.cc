@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/failure/failure_broadcast.h"
 
+#include <charconv>
 #include <chrono>
 #include <string_view>
 #include <utility>
@@ -22,7 +23,7 @@ FailureBroadcast::FailureBroadcast(std::shared_ptr<Store> store, std::string pre
                                    int size, Events events)
     : store_(std::move(store)), prefix_(std::move(prefix)), rank_(rank), size_(size) {
   listener_ = signal_masked_thread(
-      [from = store_, own = key(rank), handled = handled_, notify = std::move(events)] {
+      [from = store_, own = key(rank), size, handled = handled_, notify = std::move(events)] {
         std::string message;
         try {
           message = from->get(own, kForever);
@@ -33,7 +34,11 @@ FailureBroadcast::FailureBroadcast(std::shared_ptr<Store> store, std::string pre
         if (message.starts_with(kFailureMark)) {
           return notify.failure(message.substr(kFailureMark.size()));
         }
-        notify.loss(message);
+        int lost = -1;
+        const char* const end = message.data() + message.size();
+        const char* const text = std::from_chars(message.data(), end, lost).ptr;  // see loss_text()
+        if (lost >= size) lost = -1;  // the ranks of the group are not those of ddprun
+        notify.loss(lost, std::string(text == end ? text : text + 1, end));
       });
 }
 

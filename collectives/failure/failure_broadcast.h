@@ -20,7 +20,8 @@ class FailureBroadcast {
   /// Callbacks. At most one of them is called, once, in the thread of the broadcast.
   struct Events {
     std::function<void(const std::string& group)> failure;  ///< the prefix of the failed group
-    std::function<void(const std::string& sentence)> loss;  ///< "rank 3 on host n2 was killed ..."
+    /// "rank 3 on host n2 was killed ...", and 3; -1: it is not about one rank.
+    std::function<void(int lost, const std::string& sentence)> loss;
   };
 
   /// `prefix` is that of the group in which the ranks joined. If the store is lost, no event comes.

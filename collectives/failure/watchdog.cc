@@ -127,9 +127,11 @@ void Watchdog::on_broadcast(const GroupContext& joined, const std::string& prefi
   break_groups(all, agreed);
 }
 
-void Watchdog::on_loss(const std::string& sentence) {
+void Watchdog::on_loss(int lost, const std::string& sentence) {
   enter_abort("ddp: " + sentence);
-  break_groups(groups(), {ErrorKind::peer_lost, sentence});
+  ErrorFacts facts;
+  if (lost >= 0) facts.lost = {lost};
+  break_groups(groups(), {.kind = ErrorKind::peer_lost, .sentence = sentence, .facts = facts});
 }
 
 void Watchdog::on_failure(const std::shared_ptr<WatchedGroup>& group, const Error& error) {

@@ -62,8 +62,8 @@ class Watchdog {
   /// `joined` is the group in which the ranks joined.
   void on_broadcast(const GroupContext& joined, const std::string& prefix);
 
-  /// ddprun has reported lost workers. Breaks all groups.
-  void on_loss(const std::string& sentence);
+  /// ddprun has reported lost workers: one rank, or, if it is -1, others. Breaks all groups.
+  void on_loss(int lost, const std::string& sentence);
 
  private:
   /// All groups are being broken, from enter_abort() until their calls have ended.

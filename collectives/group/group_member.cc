@@ -29,8 +29,8 @@ std::shared_ptr<FailureBroadcast> make_broadcast(const GroupContext& context,
   auto on_failure = [context, watchdog](const std::string& group) {
     if (const auto alive = watchdog.lock()) alive->on_broadcast(context, group);
   };
-  auto on_loss = [watchdog](const std::string& sentence) {
-    if (const auto alive = watchdog.lock()) alive->on_loss(sentence);
+  auto on_loss = [watchdog](int lost, const std::string& sentence) {
+    if (const auto alive = watchdog.lock()) alive->on_loss(lost, sentence);
   };
   FailureBroadcast::Events events{std::move(on_failure), std::move(on_loss)};
   return std::make_shared<FailureBroadcast>(context.store, context.prefix, context.rank,

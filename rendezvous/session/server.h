@@ -27,6 +27,7 @@
 #include "rendezvous/wire/own_line.h"
 #include "store/connection_slots.h"
 #include "store/server.h"
+#include "store/wire.h"
 
 namespace ddprun::rendezvous {
 
@@ -137,7 +138,7 @@ class Server {
   }
   void perform(const server_action::EmptyStore&);
   void perform(const server_action::NotifyWorkers& notify) {
-    store_.notify_failure(notify.sentence);
+    store_.notify_failure(store::loss_text(notify.lost, notify.sentence));
   }
   void perform(const server_action::Warn& warn);
   void perform(const server_action::Record& record) { record_(record.state); }

@@ -90,6 +90,7 @@ struct EmptyStore {};
 /// Tell workers that wait for lost ones.
 struct NotifyWorkers {
   std::string sentence;
+  std::optional<int> lost = {};  ///< the rank that is lost, if the sentence is about one
 };
 struct Warn {
   std::string sentence;

@@ -297,9 +297,13 @@ void ServerSessions::notify_workers(const Notifications& notifications) {
   for (const auto& [node, notification] : notifications) {
     const auto* broken = std::get_if<Broken>(&notification);
     if (broken == nullptr) continue;
-    const bool worker_failed = broken->root_cause && options_.loss_text;
+    const auto& cause = broken->root_cause;
+    if (!cause || !options_.loss_text) {
+      return act(server_action::NotifyWorkers{printable(broken->reason)});
+    }
     return act(server_action::NotifyWorkers{
-        printable(worker_failed ? options_.loss_text(*broken->root_cause) : broken->reason)});
+        .sentence = printable(options_.loss_text(*cause)),
+        .lost = cause->pid == 0 || cause->hung ? std::nullopt : std::optional(cause->rank)});
   }
 }
 

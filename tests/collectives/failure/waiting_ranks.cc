@@ -38,7 +38,9 @@ void wait(ddp::ProcessGroup& group) {
     const int calls = rank == 1 ? 2 : 0;  // rank 0 may have failed before, and begun the first
     for (int call = 0; call < calls; ++call) others->all_reduce(data);
     wrong("a call of a lost job succeeded");
-  } catch (const ddp::Error&) {
+  } catch (const ddp::Error& error) {
+    const std::vector<int>& lost = error.lost_ranks();  // none: ddprun lost the rank's whole node
+    if (!lost.empty() && lost != std::vector{group.size() - 1}) wrong("another rank is lost");
     store->set("failed", "");
     throw;
   }

@@ -16,6 +16,7 @@
 #include "ddp/process_group.h"
 #include "ddp/record.h"
 #include "ddp/tcp_store.h"
+#include "store/wire.h"
 #include "tests/catch.h"
 #include "tests/collectives/failure/stuck_store.h"
 #include "tests/collectives/folder.h"
@@ -199,7 +200,7 @@ TEST_CASE("a rank reported as lost by the launcher ends calls that no connection
     ranks.emplace_back(Words{program_path("waiting_ranks")}, variables);
   }
   ddp::TcpStore(address, store.port()).wait({"waits/0", "waits/1", "waits/2"});
-  store.ring("rank 2 on host n2 was killed by SIGKILL");
+  store.ring(ddprun::store::loss_text(2, "rank 2 on host n2 was killed by SIGKILL"));
   const std::string sentence = ": rank 2 on host n2 was killed by SIGKILL";
   const std::string stopped[] = {
       "ddp: rank 0 failed in #1 all_reduce sum float32[1000]" + sentence,

@@ -2,6 +2,8 @@
 #include "rendezvous/session/server_sessions.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "tests/catch.h"
 #include "tests/contains.h"
@@ -33,6 +35,7 @@ struct Job {
     options.name = "m";
     options.round.min_nodes = options.round.max_nodes = count;
     options.round.max_restarts = 1;
+    options.loss_text = [](const Failure& failure) { return failure.cause; };
     return options;
   }
 
@@ -51,8 +54,10 @@ struct Job {
     return sessions.received(line, Message(hello), now);
   }
 
-  ServerActions fail() {
+  ServerActions fail(int pid = 7) {
     Failure failure;
+    failure.rank = 1;
+    failure.pid = pid;
     failure.host = "a";
     failure.wait_status = 256;
     failure.cause = "its own";
@@ -425,6 +430,20 @@ TEST_CASE("workers that wait for those of a refused node are notified") {
     return std::holds_alternative<server_action::NotifyWorkers>(action);
   };
   CHECK(std::count_if(actions.begin(), actions.end(), tells) == 1);
+}
+
+TEST_CASE("workers that wait are told the rank of a lost worker, and none for a lost node") {
+  const auto [pid, lost] =
+      GENERATE(std::pair{7, std::optional(1)}, std::pair{0, std::optional<int>()});
+  Job job;
+  for (const ServerAction& action : job.fail(pid)) {
+    const auto* news = std::get_if<server_action::NotifyWorkers>(&action);
+    if (news == nullptr) continue;
+    CHECK(news->sentence == "its own");
+    CHECK(news->lost == lost);
+    return;
+  }
+  FAIL("the workers are not told");
 }
 
 TEST_CASE("different commands of nodes are reported in one line") {

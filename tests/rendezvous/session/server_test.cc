@@ -328,7 +328,7 @@ TEST_CASE("workers learn of lost nodes from the store, but not of nodes that joi
   SECTION("a worker failed") {
     other.client.fail(0, exit_3(1));
     stays.next<Broken>();
-    CHECK(failure_in_store(world) == "rank 1 is lost, in words");
+    CHECK(failure_in_store(world) == "1 rank 1 is lost, in words");
   }
   SECTION("a node is lost") {
     other.client.gone("its agent was killed by SIGKILL");
