@@ -255,9 +255,11 @@ void CpuCollectives::all_gather_little(const CpuPart& part, const Call& call, ch
 
 /// Begins the payloads of a call of all ranks.
 void CpuCollectives::set_counts(const Task& task) {
-  payloads_.clear();
-  for (const Counts& counts : counts_of(task, context_.rank, context_.size)) {
-    payloads_.push_back({.counts = counts});
+  payloads_.assign(static_cast<std::size_t>(context_.size), {});
+  if (!is_unequal(task.operation)) return;
+  const auto counts = counts_of(task, context_.rank, context_.size);
+  for (int rank = 0; rank < context_.size; ++rank) {
+    payload(rank).counts = counts[static_cast<std::size_t>(rank)];
   }
 }
 
