@@ -11,13 +11,13 @@
 #include <unistd.h>
 #include <utility>
 
-#include <nlohmann/json.hpp>
 #include <spdlog/details/null_mutex.h>
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
 
 #include "base/colour.h"
 #include "base/file_text.h"
+#include "base/json.h"
 #include "base/text.h"
 
 namespace ddprun::log {
@@ -150,11 +150,10 @@ std::string text_line(const Line& line, bool with_time) {
 }
 
 std::string json_line(const Line& line) {
-  using Json = nlohmann::ordered_json;  // fields in the order they are written here
-  Json json = {{"time", time_text(line.at)}, {"level", level_name(line.level)}};
+  OrderedJson json = {{"time", time_text(line.at)}, {"level", level_name(line.level)}};
   if (!line.host.empty()) json["host"] = line.host;
   json["message"] = line.text;
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
+  return json_text(json) + '\n';
 }
 
 std::string relayed_line(const Line& line) {

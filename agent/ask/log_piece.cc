@@ -4,15 +4,11 @@
 #include <climits>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
-#include "base/bounded_json.h"
+#include "base/json.h"
 #include "rendezvous/wire/fields.h"
 
 namespace ddprun::agent::ask {
 namespace {
-
-using PieceJson = nlohmann::json;
 
 constexpr size_t kMostFiles = 2;  // stdout and stderr
 
@@ -40,13 +36,13 @@ LogPiece log_piece(int rank, int round, std::uint64_t from, std::string bytes) {
 }
 
 std::string to_json(const LogPiece& piece) {
-  const PieceJson object = {{"rank", piece.rank}, {"round", piece.round}, {"from", piece.from},
-                            {"next", piece.next}, {"text", piece.text},   {"files", piece.files}};
-  return object.dump(-1, ' ', false, PieceJson::error_handler_t::replace);
+  const Json object = {{"rank", piece.rank}, {"round", piece.round}, {"from", piece.from},
+                       {"next", piece.next}, {"text", piece.text},   {"files", piece.files}};
+  return json_text(object);
 }
 
 Result<LogPiece> log_piece_in(std::string_view text) {
-  const auto object = parse_bounded<PieceJson>(text);
+  const auto object = parse_bounded(text);
   if (!object.is_object()) return Error{Errc::protocol, "it is no JSON object"};
   rendezvous::Fields fields(object);
   LogPiece piece;
@@ -55,7 +51,7 @@ Result<LogPiece> log_piece_in(std::string_view text) {
   piece.from = fields.count("from");
   piece.next = fields.count("next");
   piece.text = fields.text("text", 3 * kMaxPiece);
-  for (const PieceJson& file : fields.list("files", kMostFiles)) {
+  for (const Json& file : fields.list("files", kMostFiles)) {
     if (!file.is_string()) fields.refuse("files");
     if (file.is_string()) piece.files.push_back(file.get<std::string>());
   }

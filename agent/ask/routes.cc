@@ -3,16 +3,14 @@
 
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
+#include "base/json.h"
 #include "base/text.h"
 
 namespace ddprun::agent::ask {
 
 Answer refusal(unsigned status, std::string_view sentence) {
-  using nlohmann::json;
-  const json object = {{"error", sentence}};
-  return {status, object.dump(-1, ' ', false, json::error_handler_t::replace) + "\n"};
+  const Json object = {{"error", sentence}};
+  return {status, json_text(object) + "\n"};
 }
 
 std::string query_value(const std::string& query, std::string_view name) {

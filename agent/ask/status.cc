@@ -6,27 +6,24 @@
 #include <cstdint>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
-#include "base/bounded_json.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "rendezvous/wire/fields.h"
 
 namespace ddprun::agent::ask {
 namespace {
 
-using nlohmann::json;
 using rendezvous::Fields;
 
 constexpr size_t kMaxNodes = 65'536;                         // as many as a job can have
 constexpr size_t kMaxStatusText = 512;                       // bytes of one text
 constexpr std::uint64_t kMostTime = std::uint64_t{1} << 53;  // microseconds
 
-json text_of(const std::string& text) {
+Json text_of(const std::string& text) {
   return printable(cut(text, kMaxStatusText));
 }
 
-void add_gpu(json& object, const GpuStatus& gpu) {
+void add_gpu(Json& object, const GpuStatus& gpu) {
   object["gpu"] = text_of(gpu.names);
   if (gpu.memory_total == 0) return;
   object["gpu_memory"] = gpu.memory;
@@ -36,8 +33,8 @@ void add_gpu(json& object, const GpuStatus& gpu) {
   if (!gpu.slowed.empty()) object["gpu_slowed"] = text_of(gpu.slowed);
 }
 
-json json_of(const RankStatus& rank) {
-  json object = {{"rank", rank.rank},
+Json json_of(const RankStatus& rank) {
+  Json object = {{"rank", rank.rank},
                  {"pid", rank.pid},
                  {"state", rank.state},
                  {"how", text_of(rank.how)},
@@ -53,12 +50,12 @@ json json_of(const RankStatus& rank) {
 }
 
 /// A call is [rank, time], or [rank, time, wait]: from the call before, and for the rank.
-json json_of(const GroupArrivals& group) {
-  json calls = json::array();
+Json json_of(const GroupArrivals& group) {
+  Json calls = Json::array();
   const std::int64_t from = group.calls.empty() ? 0 : group.calls.front().at;
   std::int64_t before = from;
   for (const LastArrival& last : group.calls) {
-    json& call = calls.emplace_back(json{last.rank, last.at - std::exchange(before, last.at)});
+    Json& call = calls.emplace_back(Json{last.rank, last.at - std::exchange(before, last.at)});
     if (last.before) call.push_back(last.at - *last.before);
   }
   return {{"group", group.group}, {"members", group.members},
@@ -66,15 +63,15 @@ json json_of(const GroupArrivals& group) {
           {"from", from},         {"calls", std::move(calls)}};
 }
 
-json json_of(const TimedArrivals& arrivals) {
-  json groups = json::array();
+Json json_of(const TimedArrivals& arrivals) {
+  Json groups = Json::array();
   for (const GroupArrivals& group : arrivals.groups) groups.push_back(json_of(group));
   return {{"asked", arrivals.clock.begin},
           {"answered", arrivals.clock.end},
           {"groups", std::move(groups)}};
 }
 
-json json_of(const SlowRank& slow) {
+Json json_of(const SlowRank& slow) {
   return {{"rank", slow.rank},
           {"waited", whole_milliseconds(slow.waited)},
           {"seconds", whole_milliseconds(slow.seconds)},
@@ -82,15 +79,15 @@ json json_of(const SlowRank& slow) {
           {"calls", slow.calls}};
 }
 
-json json_of(const NodeStatus& node) {
-  json object = {{"host", text_of(node.host)},
+Json json_of(const NodeStatus& node) {
+  Json object = {{"host", text_of(node.host)},
                  {"node_rank", node.node_rank},
                  {"pid", node.pid},
                  {"state", node.state},
                  {"contact", whole_milliseconds(node.contact)},
                  {"first_rank", node.first_rank},
                  {"local_size", node.local_size},
-                 {"ranks", json::array()}};
+                 {"ranks", Json::array()}};
   if (!node.problem.empty()) object["problem"] = text_of(node.problem);
   for (const RankStatus& rank : node.ranks) object["ranks"].push_back(json_of(rank));
   for (const auto& [release, ranks] : node.releases) {
@@ -118,7 +115,7 @@ GpuStatus gpu_in(Fields& fields) {
   return gpu;
 }
 
-RankStatus rank_in(const json& object, Fields& outer) {
+RankStatus rank_in(const Json& object, Fields& outer) {
   Fields fields(object);
   RankStatus rank;
   rank.rank = fields.integer("rank", 0, INT_MAX);
@@ -138,8 +135,8 @@ RankStatus rank_in(const json& object, Fields& outer) {
 }
 
 /// A call that follows one at `before`.
-std::optional<LastArrival> call_in(const json& call, std::int64_t before) {
-  const auto is_time = [](const json& value) {
+std::optional<LastArrival> call_in(const Json& call, std::int64_t before) {
+  const auto is_time = [](const Json& value) {
     return value.is_number_unsigned() && value.get<std::uint64_t>() <= kMostTime;
   };
   if (!call.is_array() || call.size() < 2 || call.size() > 3) return std::nullopt;
@@ -152,7 +149,7 @@ std::optional<LastArrival> call_in(const json& call, std::int64_t before) {
   return last;
 }
 
-GroupArrivals group_in(const json& object, Fields& outer) {
+GroupArrivals group_in(const Json& object, Fields& outer) {
   Fields fields(object);
   GroupArrivals group;
   group.group = fields.count("group");
@@ -160,7 +157,7 @@ GroupArrivals group_in(const json& object, Fields& outer) {
   group.ranks = fields.ranks("ranks", kMaxRanks);
   group.first = fields.count("first");
   auto at = static_cast<std::int64_t>(fields.count("from"));
-  for (const json& each : fields.list("calls", kMostArrivals)) {
+  for (const Json& each : fields.list("calls", kMostArrivals)) {
     const auto call = call_in(each, at);
     if (!call) fields.refuse("calls");
     group.calls.push_back(call.value_or(LastArrival{}));
@@ -170,19 +167,19 @@ GroupArrivals group_in(const json& object, Fields& outer) {
   return group;
 }
 
-TimedArrivals arrivals_in(const json& object, Fields& outer) {
+TimedArrivals arrivals_in(const Json& object, Fields& outer) {
   Fields fields(object);
   TimedArrivals arrivals;
   arrivals.clock.begin = static_cast<std::int64_t>(fields.count("asked"));
   arrivals.clock.end = static_cast<std::int64_t>(fields.count("answered"));
-  for (const json& group : fields.list("groups", kMostArrivalGroups)) {
+  for (const Json& group : fields.list("groups", kMostArrivalGroups)) {
     arrivals.groups.push_back(group_in(group, fields));
   }
   outer.take_error(fields);
   return arrivals;
 }
 
-SlowRank slow_in(const json& object, Fields& outer) {
+SlowRank slow_in(const Json& object, Fields& outer) {
   Fields fields(object);
   SlowRank slow;
   slow.rank = fields.integer("rank", 0, INT_MAX);
@@ -194,7 +191,7 @@ SlowRank slow_in(const json& object, Fields& outer) {
   return slow;
 }
 
-NodeStatus node_in(const json& object, Fields& outer) {
+NodeStatus node_in(const Json& object, Fields& outer) {
   Fields fields(object);
   NodeStatus node;
   node.host = safe_text(fields, "host");
@@ -205,11 +202,11 @@ NodeStatus node_in(const json& object, Fields& outer) {
   node.first_rank = fields.integer("first_rank", 0, INT_MAX);
   node.local_size = fields.integer("local_size", 0, INT_MAX);
   if (fields.has("problem")) node.problem = safe_text(fields, "problem");
-  for (const json& rank : fields.list("ranks", kMaxRanks)) {
+  for (const Json& rank : fields.list("ranks", kMaxRanks)) {
     node.ranks.push_back(rank_in(rank, fields));
   }
   if (fields.has("releases")) {
-    for (const json& each : fields.list("releases", kMaxRanks)) {
+    for (const Json& each : fields.list("releases", kMaxRanks)) {
       Fields release(each);
       node.releases[safe_text(release, "release")] = release.ranks("ranks", kMaxRanks);
       fields.take_error(release);
@@ -223,7 +220,7 @@ NodeStatus node_in(const json& object, Fields& outer) {
 }  // namespace
 
 std::string to_json(const JobStatus& status) {
-  json object = {{"job", text_of(status.job)},
+  Json object = {{"job", text_of(status.job)},
                  {"master", text_of(status.master)},
                  {"session", text_of(status.session)},
                  {"program", text_of(status.program)},
@@ -235,14 +232,14 @@ std::string to_json(const JobStatus& status) {
                  {"world_size", status.world_size},
                  {"node_count", status.node_count},
                  {"seconds", whole_milliseconds(status.seconds)},
-                 {"nodes", json::array()}};
+                 {"nodes", Json::array()}};
   for (const NodeStatus& node : status.nodes) object["nodes"].push_back(json_of(node));
   if (status.slow) object["slow"] = json_of(*status.slow);
-  return object.dump(-1, ' ', false, json::error_handler_t::replace);
+  return json_text(object);
 }
 
 Result<JobStatus> status_in(std::string_view text) {
-  const auto object = parse_bounded<json>(text);
+  const auto object = parse_bounded(text);
   if (!object.is_object()) return Error{Errc::protocol, "it is no JSON object"};
   Fields fields(object);
   JobStatus status;
@@ -258,7 +255,7 @@ Result<JobStatus> status_in(std::string_view text) {
   status.world_size = fields.integer("world_size", 0, INT_MAX);
   status.node_count = fields.integer("node_count", 0, INT_MAX);
   status.seconds = fields.seconds("seconds");
-  for (const json& node : fields.list("nodes", kMaxNodes)) {
+  for (const Json& node : fields.list("nodes", kMaxNodes)) {
     status.nodes.push_back(node_in(node, fields));
   }
   if (fields.has("slow")) status.slow = slow_in(fields.object("slow"), fields);

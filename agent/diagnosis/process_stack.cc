@@ -4,31 +4,27 @@
 #include <algorithm>
 #include <chrono>
 
-#include <nlohmann/json.hpp>
-
-#include "base/bounded_json.h"
+#include "base/json.h"
 #include "base/text.h"
 
 namespace ddprun::agent {
 namespace {
 
-using StackJson = nlohmann::json;
-
 std::string file_name(const std::string& path) {
   return path.substr(path.rfind('/') + 1);
 }
 
-StackJson json_of(const launcher::ProcessSample& sample) {
-  StackJson json = {{"state", std::string(1, sample.state)},
-                    {"traced", sample.traced},
-                    {"frozen", sample.frozen},
-                    {"call", sample.call},
-                    {"load", sample.load}};
+Json json_of(const launcher::ProcessSample& sample) {
+  Json json = {{"state", std::string(1, sample.state)},
+               {"traced", sample.traced},
+               {"frozen", sample.frozen},
+               {"call", sample.call},
+               {"load", sample.load}};
   if (sample.still) json["still_ms"] = sample.still->count();
   return json;
 }
 
-StackJson json_of(const launcher::GpuWait& wait) {
+Json json_of(const launcher::GpuWait& wait) {
   return {{"tid", wait.tid},         {"nccl", wait.in_nccl},  {"process", wait.process_seconds},
           {"cpu", wait.cpu_seconds}, {"before", wait.before}, {"after", wait.after},
           {"top", wait.top},         {"begin", wait.begin},   {"blocks", wait.blocks}};
@@ -36,7 +32,7 @@ StackJson json_of(const launcher::GpuWait& wait) {
 
 /// A member of `json`; `otherwise` if it is missing or of another type.
 template <class T>
-T value_in(const StackJson& json, const char* name, T otherwise) {
+T value_in(const Json& json, const char* name, T otherwise) {
   const auto found = json.find(name);
   if (found == json.end()) return otherwise;
   const bool fits = std::is_same_v<T, std::string> ? found->is_string()
@@ -46,7 +42,7 @@ T value_in(const StackJson& json, const char* name, T otherwise) {
   return fits ? found->get<T>() : otherwise;
 }
 
-launcher::ProcessSample sample_in(const StackJson& json) {
+launcher::ProcessSample sample_in(const Json& json) {
   launcher::ProcessSample sample;
   const std::string state = value_in<std::string>(json, "state", "?");
   sample.state = state.empty() ? '?' : state.front();
@@ -61,30 +57,30 @@ launcher::ProcessSample sample_in(const StackJson& json) {
 
 /// Makes a frame of each object in the list `name`.
 template <class Frame, class Make>
-std::vector<Frame> frames_in(const StackJson& json, const char* name, Make make) {
+std::vector<Frame> frames_in(const Json& json, const char* name, Make make) {
   std::vector<Frame> frames;
   const auto list = json.find(name);
   if (list == json.end() || !list->is_array()) return frames;
-  for (const StackJson& frame : *list) {
+  for (const Json& frame : *list) {
     if (frame.is_object()) frames.push_back(make(frame));
   }
   return frames;
 }
 
-ProcessStack stack_in(const StackJson& json) {
+ProcessStack stack_in(const Json& json) {
   ProcessStack stack;
   stack.sample = sample_in(json);
   stack.wait_channel = value_in<std::string>(json, "wait_channel", "");
-  stack.python = frames_in<PythonFrame>(json, "python", [](const StackJson& frame) {
+  stack.python = frames_in<PythonFrame>(json, "python", [](const Json& frame) {
     return PythonFrame{value_in<std::string>(frame, "name", ""),
                        value_in<std::string>(frame, "file", ""), value_in(frame, "line", 0)};
   });
-  stack.native = frames_in<launcher::NativeCall>(json, "native", [](const StackJson& frame) {
+  stack.native = frames_in<launcher::NativeCall>(json, "native", [](const Json& frame) {
     return launcher::NativeCall{value_in<std::string>(frame, "name", ""),
                                 value_in<std::string>(frame, "file", ""),
                                 value_in(frame, "own", false)};
   });
-  stack.waits = frames_in<launcher::GpuWait>(json, "waits", [](const StackJson& wait) {
+  stack.waits = frames_in<launcher::GpuWait>(json, "waits", [](const Json& wait) {
     return launcher::GpuWait{value_in(wait, "tid", 0),
                              value_in(wait, "nccl", false),
                              value_in(wait, "cpu", 0.0),
@@ -100,8 +96,8 @@ ProcessStack stack_in(const StackJson& json) {
   return stack;
 }
 
-std::string text_line(const StackJson& json) {
-  return json.dump(-1, ' ', false, StackJson::error_handler_t::replace) + "\n";
+std::string text_line(const Json& json) {
+  return json_text(json) + "\n";
 }
 
 /// "waiting (futex)"; with the kernel's own function if that says more.
@@ -156,7 +152,7 @@ std::string gpu_call(const ProcessStack& stack) {
 }
 
 std::string line_of(int pid, const ProcessStack& stack) {
-  StackJson json = json_of(stack.sample);
+  Json json = json_of(stack.sample);
   json["pid"] = pid;
   json["wait_channel"] = stack.wait_channel;
   json["in_driver"] = stack.in_driver;
@@ -180,7 +176,7 @@ std::string line_of_note(const std::string& note) {
 ProcessStacks read_stack_lines(std::string_view lines) {
   ProcessStacks stacks;
   for (size_t end = lines.find('\n'); end != lines.npos; end = lines.find('\n')) {
-    const auto json = parse_bounded<StackJson>(lines.substr(0, end));
+    const auto json = parse_bounded(lines.substr(0, end));
     lines.remove_prefix(end + 1);
     if (!json.is_object()) continue;
     const auto pid = value_in<int>(json, "pid", 0);

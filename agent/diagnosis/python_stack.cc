@@ -6,38 +6,34 @@
 #include <sstream>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
-#include "base/bounded_json.h"
+#include "base/json.h"
 #include "base/number.h"
 
 namespace ddprun::agent {
 namespace {
 
-using PlainJson = nlohmann::json;
-
 constexpr size_t kMostStackFrames = 200;  // a recursion has more
 
-PlainJson member_of(const PlainJson& json, const char* name) {
+Json member_of(const Json& json, const char* name) {
   const auto found = json.is_object() ? json.find(name) : json.end();
-  return found == json.end() ? PlainJson() : *found;
+  return found == json.end() ? Json() : *found;
 }
 
-std::string text_in(const PlainJson& json, const char* name) {
-  const PlainJson value = member_of(json, name);
+std::string text_in(const Json& json, const char* name) {
+  const Json value = member_of(json, name);
   return value.is_string() ? value.get<std::string>() : "";
 }
 
-int number_in(const PlainJson& json, const char* name) {
-  const PlainJson value = member_of(json, name);
+int number_in(const Json& json, const char* name) {
+  const Json value = member_of(json, name);
   return value.is_number_integer() ? value.get<int>() : 0;
 }
 
-PythonStack stack_of(const PlainJson& thread) {
+PythonStack stack_of(const Json& thread) {
   PythonStack stack;
-  const PlainJson frames = member_of(thread, "frames");
+  const Json frames = member_of(thread, "frames");
   if (!frames.is_array()) return stack;
-  for (const PlainJson& frame : frames) {
+  for (const Json& frame : frames) {
     if (stack.size() == kMostStackFrames) break;
     stack.push_back({text_in(frame, "name"), text_in(frame, "filename"), number_in(frame, "line")});
   }
@@ -82,9 +78,9 @@ std::string base_name(const std::string& file) {
 }  // namespace
 
 PythonStack parse_py_spy(std::string_view json, int pid) {
-  const auto threads = parse_bounded<PlainJson>(json);
+  const auto threads = parse_bounded(json);
   if (!threads.is_array()) return {};
-  for (const PlainJson& thread : threads) {
+  for (const Json& thread : threads) {
     if (number_in(thread, "os_thread_id") == pid) return stack_of(thread);
   }
   return {};

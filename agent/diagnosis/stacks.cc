@@ -7,16 +7,12 @@
 #include <iterator>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
-#include "base/bounded_json.h"
+#include "base/json.h"
 #include "base/number.h"
 #include "base/text.h"
 
 namespace ddprun::agent {
 namespace {
-
-using TreeJson = nlohmann::json;
 
 constexpr size_t kMostNotes = 16;
 constexpr size_t kLongestNote = 400;
@@ -43,18 +39,18 @@ std::string ranks_list(std::vector<int> ranks) {
   return list_text(ranks);
 }
 
-const TreeJson& member(const TreeJson& json, const char* name) {
-  static const TreeJson nothing;
+const Json& member(const Json& json, const char* name) {
+  static const Json nothing;
   const auto found = json.is_object() ? json.find(name) : json.end();
   return found == json.end() ? nothing : *found;
 }
 
-std::string text_value(const TreeJson& json) {
+std::string text_value(const Json& json) {
   return json.is_string() ? json.get<std::string>() : "";
 }
 
-TreeJson json_of(const StackNode& node) {
-  TreeJson json = {{"at", node.at}, {"ranks", ranks_list(node.ranks)}};
+Json json_of(const StackNode& node) {
+  Json json = {{"at", node.at}, {"ranks", ranks_list(node.ranks)}};
   if (node.seconds > 0) json["seconds"] = node.seconds;
   for (const StackNode& inner : node.in) json["in"].push_back(json_of(inner));
   return json;
@@ -80,18 +76,18 @@ class Reader {
     return ranks;
   }
 
-  StackNode node(const TreeJson& json) {
+  StackNode node(const Json& json) {
     StackNode node{shown_line(text_value(member(json, "at")), StackTree::kLongestFrame),
                    ranks(text_value(member(json, "ranks"))), 0};
-    const TreeJson& seconds = member(json, "seconds");
+    const Json& seconds = member(json, "seconds");
     if (seconds.is_number()) node.seconds = std::clamp(seconds.get<double>(), 0.0, 1e9);
     node.in = nodes(member(json, "in"));
     return node;
   }
 
-  std::vector<StackNode> nodes(const TreeJson& list) {
+  std::vector<StackNode> nodes(const Json& list) {
     std::vector<StackNode> nodes;
-    for (const TreeJson& json : list) {
+    for (const Json& json : list) {
       nodes.push_back(node(json));
       if (nodes.back().ranks.empty()) nodes.pop_back();
     }
@@ -131,22 +127,22 @@ void add_note(Stacks& stacks, const std::string& note) {
 }
 
 /// A count that a node reports, limited to a plausible number.
-size_t count_value(const TreeJson& json) {
+size_t count_value(const Json& json) {
   if (!json.is_number()) return 0;
   return static_cast<size_t>(std::clamp(json.get<double>(), 0.0, 1e6));
 }
 
 Result<Stacks> parse_in(std::string_view text, Range range) {
-  const auto json = parse_bounded<TreeJson>(text);
+  const auto json = parse_bounded(text);
   if (!json.is_object()) return Error{Errc::protocol, "the stacks of a node are no JSON object"};
   Stacks stacks;
   Reader reader(range);
-  for (const TreeJson& host : member(json, "hosts")) {
+  for (const Json& host : member(json, "hosts")) {
     if (stacks.hosts.size() == kMostHosts) break;
     stacks.hosts.push_back({shown_line(text_value(member(host, "host")), kLongestHost),
                             reader.ranks(text_value(member(host, "ranks")))});
   }
-  for (const TreeJson& note : member(json, "notes")) {
+  for (const Json& note : member(json, "notes")) {
     add_note(stacks, shown_line(text_value(note), kLongestNote));
   }
   stacks.more_notes += count_value(member(json, "more_notes"));
@@ -285,16 +281,15 @@ void merge_stacks(Stacks& into, const Stacks& from) {
 }
 
 std::string stacks_json(const Stacks& stacks) {
-  TreeJson hosts = TreeJson::array();
+  Json hosts = Json::array();
   for (const Stacks::Host& host : stacks.hosts) {
     hosts.push_back({{"host", host.name}, {"ranks", ranks_list(host.ranks)}});
   }
-  TreeJson roots = TreeJson::array();
+  Json roots = Json::array();
   for (const StackNode& node : stacks.tree.root().in) roots.push_back(json_of(node));
-  TreeJson json = {
-      {"hosts", std::move(hosts)}, {"notes", stacks.notes}, {"stacks", std::move(roots)}};
+  Json json = {{"hosts", std::move(hosts)}, {"notes", stacks.notes}, {"stacks", std::move(roots)}};
   if (stacks.more_notes > 0) json["more_notes"] = stacks.more_notes;
-  return json.dump(-1, ' ', false, TreeJson::error_handler_t::replace);
+  return json_text(json);
 }
 
 Result<Stacks> parse_stacks(std::string_view json, int first_rank, int local_size) {

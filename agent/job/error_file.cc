@@ -8,29 +8,25 @@
 #include <unistd.h>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
 #include "agent/job/outcome.h"
-#include "base/bounded_json.h"
 #include "base/fd.h"
 #include "base/file_text.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "launcher/output/recent_output.h"
 
 namespace ddprun::agent {
 namespace {
 
-using FileJson = nlohmann::json;
-
 /// The field `name` of `json`; null if `json` is not an object or has no such field.
-const FileJson& field(const FileJson& json, const char* name) {
-  static const FileJson none;
+const Json& field(const Json& json, const char* name) {
+  static const Json none;
   if (!json.is_object()) return none;
   const auto found = json.find(name);
   return found == json.end() ? none : *found;
 }
 
-std::string text_of(const FileJson& json) {
+std::string text_of(const Json& json) {
   return json.is_string() ? json.get<std::string>() : std::string();
 }
 
@@ -62,8 +58,8 @@ Result<> write_file(const std::string& path, std::string_view bytes) {
 
 std::optional<WorkerException> parse_error_file(std::string_view bytes) {
   if (bytes.size() > kMaxErrorFile) return std::nullopt;
-  const FileJson file = parse_bounded<FileJson>(bytes);
-  const FileJson& message = field(file, "message");
+  const Json file = parse_bounded(bytes);
+  const Json& message = field(file, "message");
   std::string text = text_of(message.is_object() ? field(message, "message") : message);
   // An exception without a text is "AssertionError: ".
   text = without_end(without_end(std::move(text), " \r\n\t"), ":");
@@ -97,7 +93,7 @@ std::string read_error_file_of_before(const std::string& path, const std::timesp
 std::string error_file_for_caller(const rendezvous::Failure& failure, std::string_view worker_file,
                                   std::time_t now) {
   if (failure.exception.empty()) return "";
-  FileJson file = worker_file.empty() ? FileJson() : parse_bounded<FileJson>(worker_file);
+  Json file = worker_file.empty() ? Json() : parse_bounded(worker_file);
   if (field(file, "message").is_string()) return std::string(worker_file);
   if (!field(file, "message").is_object()) {
     file = {{"message",
@@ -106,7 +102,7 @@ std::string error_file_for_caller(const rendezvous::Failure& failure, std::strin
                {{"py_callstack", failure.traceback}, {"timestamp", std::to_string(now)}}}}}};
   }
   file["message"]["errorCode"] = error_code_of(failure);
-  return file.dump(-1, ' ', false, FileJson::error_handler_t::replace);
+  return json_text(file);
 }
 
 Result<> write_error_file(const std::string& path, std::string_view bytes) {

@@ -9,15 +9,12 @@
 #include <unistd.h>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
 #include "base/fd.h"
+#include "base/json.h"
 #include "base/log.h"
 
 namespace ddprun::agent {
 namespace {
-
-using Json = nlohmann::ordered_json;  // fields in the order they are written here
 
 /// The most bytes that wait for a stalled disk: some thousand events.
 constexpr std::size_t kMaxPending = 1024 * 1024;
@@ -29,14 +26,14 @@ std::int64_t nanoseconds(clockid_t clock) {
 }
 
 /// Adds how a process ended; `signal` only if one killed it.
-void add_status(Json& fields, launcher::ExitStatus status) {
+void add_status(OrderedJson& fields, launcher::ExitStatus status) {
   fields["code"] = status.code();
   if (status.signal() != 0) fields["signal"] = launcher::signal_name(status.signal());
   fields["status"] = status.text();
 }
 
 struct OutcomeFields {
-  Json& fields;
+  OrderedJson& fields;
 
   void operator()(const JobSucceeded&) const { fields["outcome"] = "succeeded"; }
   void operator()(const JobFailed&) const { fields["outcome"] = "worker_failed"; }
@@ -53,7 +50,7 @@ struct OutcomeFields {
 }  // namespace
 
 struct Events::Fields {
-  Json json = Json::object();
+  OrderedJson json = OrderedJson::object();
 };
 
 /// The file that the thread writes to.
@@ -90,13 +87,13 @@ Result<Events> Events::open(const std::string& path) {
 }
 
 void Events::append(std::string_view event, const Fields& fields) {
-  Json json = {{"event", event},
-               {"monotonic_ns", nanoseconds(CLOCK_MONOTONIC)},
-               {"wall_ns", nanoseconds(CLOCK_REALTIME)},
-               {"agent_pid", getpid()}};
+  OrderedJson json = {{"event", event},
+                      {"monotonic_ns", nanoseconds(CLOCK_MONOTONIC)},
+                      {"wall_ns", nanoseconds(CLOCK_REALTIME)},
+                      {"agent_pid", getpid()}};
   json.update(fields.json);
   // Arguments and paths need not be UTF-8: invalid bytes become U+FFFD.
-  std::string line = json.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
+  std::string line = json_text(json) + '\n';
   if (file_->pending > kMaxPending) {
     stalled_ = true;
   } else {

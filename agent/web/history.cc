@@ -5,8 +5,7 @@
 #include <sys/wait.h>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
+#include "base/json.h"
 #include "base/text.h"
 
 namespace ddprun::agent::web {
@@ -122,18 +121,17 @@ double History::downtime(double now) const {
 }
 
 std::string History::json(double now) const {
-  using nlohmann::json;
-  json events = json::array();
+  Json events = Json::array();
   for (const HistoryEvent& one : latest_) {
     events.push_back({{"at", whole_milliseconds(one.at)}, {"kind", one.kind}, {"text", one.text}});
     if (one.rank >= 0) events.back()["rank"] = one.rank;
   }
-  const json object = {{"verdict", verdict()},
+  const Json object = {{"verdict", verdict()},
                        {"state", state_},
                        {"well", matter_.empty()},
                        {"seconds", whole_milliseconds(now)},
                        {"events", std::move(events)}};
-  return object.dump(-1, ' ', false, json::error_handler_t::replace);
+  return json_text(object);
 }
 
 }  // namespace ddprun::agent::web

@@ -6,14 +6,11 @@
 #include <limits>
 #include <set>
 
-#include <nlohmann/json.hpp>
-
-#include "base/bounded_json.h"
+#include "base/json.h"
 
 namespace ddprun::agent {
 namespace {
 
-using Json = nlohmann::json;
 using Time = TimerRequest::Time;
 
 /// Later ends become this one, in the year 2255: the clock ends in 2262.
@@ -43,7 +40,7 @@ std::optional<Time> end_of(double seconds) {
 
 std::optional<TimerRequest> parse_timer_request(std::string_view line) {
   if (line.size() > kLongestRequest) return std::nullopt;
-  const auto json = parse_bounded<Json>(line);
+  const auto json = parse_bounded(line);
   if (!json.is_object()) return std::nullopt;
   const auto pid = number_of<int>(json, "pid");
   const auto signal = number_of<int>(json, "signal");

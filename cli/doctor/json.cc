@@ -5,9 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include <nlohmann/json.hpp>
-
-#include "base/bounded_json.h"
+#include "base/json.h"
 #include "cli/doctor/compare.h"
 #include "cli/doctor/report.h"
 
@@ -33,13 +31,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Link, from, to, use, address, er
 
 namespace {
 
-using Json = nlohmann::json;
-
 /// Replaces invalid UTF-8, for example in paths.
-std::string dump(const Json& json, int indent = -1) {
-  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
-}
-
 /// Whether each number with a fraction can become a number of any type here, even an int.
 bool has_usual_numbers(const Json& json) {
   constexpr double kMost = std::numeric_limits<int>::max();
@@ -50,7 +42,7 @@ bool has_usual_numbers(const Json& json) {
 /// nullopt: it is no such JSON, or a member has another type.
 template <class T>
 std::optional<T> decode(std::string_view text) {
-  const auto json = parse_bounded<Json>(text);
+  const auto json = parse_bounded(text);
   if (!has_usual_numbers(json)) return std::nullopt;
   try {
     return json.template get<T>();
@@ -74,15 +66,15 @@ std::string_view level_name(Level level) {
 }  // namespace
 
 std::string encode(const Order& order) {
-  return dump(Json(order));
+  return json_text(Json(order));
 }
 
 std::string encode(const Facts& facts) {
-  return dump(Json(facts));
+  return json_text(Json(facts));
 }
 
 std::string encode(const std::vector<Link>& links) {
-  return dump(Json(links));
+  return json_text(Json(links));
 }
 
 std::optional<Order> decode_order(std::string_view text) {
@@ -116,7 +108,7 @@ std::string report_json(const Findings& findings, const std::vector<Facts>& node
                     {"nodes", about}});
   }
   const Json report = {{"ok", !has_failure(findings)}, {"findings", list}, {"nodes", nodes}};
-  return dump(report, 2) + "\n";
+  return json_text(report, 2) + "\n";
 }
 
 }  // namespace ddprun::doctor

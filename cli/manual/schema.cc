@@ -4,8 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
+#include "base/json.h"
 #include "cli/line/config.h"
 #include "cli/line/flags.h"
 #include "cli/manual/pages.h"
@@ -13,11 +12,9 @@
 namespace ddprun::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 /// A value that is only words; digits may also be written as a number.
-Json choices(const std::vector<std::string>& words) {
-  Json all = Json::array();
+OrderedJson choices(const std::vector<std::string>& words) {
+  OrderedJson all = OrderedJson::array();
   for (const std::string& word : words) {
     all.push_back(word);
     int number = 0;
@@ -27,8 +24,8 @@ Json choices(const std::vector<std::string>& words) {
   return all;
 }
 
-Json schema_of(const Flag& flag) {
-  Json schema = {{"description", flag.help}};
+OrderedJson schema_of(const Flag& flag) {
+  OrderedJson schema = {{"description", flag.help}};
   if (flag.value.empty()) {
     schema["type"] = "boolean";
     return schema;
@@ -60,7 +57,7 @@ std::string pattern_of(const Flag& flag) {
 }  // namespace
 
 std::string config_schema() {
-  Json names, patterns;
+  OrderedJson names, patterns;
   for (const Flag& flag : flags()) {
     if (!is_for_files(flag)) continue;
     const std::string name(flag.name);
@@ -68,13 +65,13 @@ std::string config_schema() {
     const std::string pattern = pattern_of(flag);
     if (pattern != "^(" + name + ")$") patterns[pattern] = {{"$ref", "#/properties/" + name}};
   }
-  const Json schema = {{"$schema", "http://json-schema.org/draft-07/schema#"},
-                       {"title", std::string(kConfigName)},
-                       {"description", "Flags of ddprun; see docs/config.md."},
-                       {"type", "object"},
-                       {"additionalProperties", false},
-                       {"properties", std::move(names)},
-                       {"patternProperties", std::move(patterns)}};
+  const OrderedJson schema = {{"$schema", "http://json-schema.org/draft-07/schema#"},
+                              {"title", std::string(kConfigName)},
+                              {"description", "Flags of ddprun; see docs/config.md."},
+                              {"type", "object"},
+                              {"additionalProperties", false},
+                              {"properties", std::move(names)},
+                              {"patternProperties", std::move(patterns)}};
   return schema.dump(1) + "\n";
 }
 

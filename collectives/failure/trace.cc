@@ -13,8 +13,7 @@
 #include <string>
 #include <unistd.h>
 
-#include <nlohmann/json.hpp>
-
+#include "base/json.h"
 #include "collectives/failure/flight_recorder.h"
 #include "collectives/failure/trace.h"
 #include "ddp/error.h"
@@ -22,11 +21,12 @@
 namespace ddp {
 namespace {
 
+using ddprun::OrderedJson;
+
 using internal::Call;
 using internal::FlightRecorder;
 using std::chrono::steady_clock;
 using std::chrono::system_clock;
-using Json = nlohmann::ordered_json;  // keeps the order in which fields are written here
 
 /// Seconds since 1970.
 double seconds(steady_clock::time_point time, steady_clock::time_point now,
@@ -50,8 +50,8 @@ bool moves_data(const Call& call) {
   return call.operation != internal::Operation::barrier;
 }
 
-Json to_json(const Call& call) {
-  Json json = {{"number", call.number}, {"operation", internal::name(call.operation)}};
+OrderedJson to_json(const Call& call) {
+  OrderedJson json = {{"number", call.number}, {"operation", internal::name(call.operation)}};
   if (!moves_data(call)) return json;
   if (call.operation == internal::Operation::batch_send_recv) {
     json["transfers"] = call.count;
@@ -68,11 +68,11 @@ Json to_json(const Call& call) {
   return json;
 }
 
-Json trace(const std::string& reason) {
+OrderedJson trace(const std::string& reason) {
   const auto now = steady_clock::now();
   const auto wall = system_clock::now();
   const FlightRecorder& recorder = FlightRecorder::of_process();
-  Json groups = Json::array();
+  OrderedJson groups = OrderedJson::array();
   for (const auto& [number, group] : recorder.groups()) {
     groups.push_back({{"group", number},
                       {"name", group.name},
@@ -80,9 +80,9 @@ Json trace(const std::string& reason) {
                       {"rank", group.rank},
                       {"ranks", group.ranks}});
   }
-  Json calls = Json::array();
+  OrderedJson calls = OrderedJson::array();
   for (const auto& entry : recorder.entries()) {
-    Json call = {{"group", entry.group}};
+    OrderedJson call = {{"group", entry.group}};
     call.update(to_json(entry.call));
     call["state"] = name(entry.state);
     call["begun"] = seconds(entry.begun, now, wall);
@@ -112,7 +112,7 @@ void write(const std::string& path, const std::string& reason) {
   const std::lock_guard lock(one_at_a_time);
   // The name has the process id: ranks on several hosts may write to one folder.
   const std::string fresh = path + "." + std::to_string(::getpid()) + ".tmp";
-  const std::string text = trace(reason).dump(1, ' ', false, Json::error_handler_t::replace) + '\n';
+  const std::string text = ddprun::json_text(trace(reason), 1) + '\n';
   if (write_new_file(fresh, text) && std::rename(fresh.c_str(), path.c_str()) == 0) return;
   const int error = errno;
   std::remove(fresh.c_str());

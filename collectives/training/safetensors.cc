@@ -5,9 +5,7 @@
 #include <array>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
-#include "base/bounded_json.h"
+#include "base/json.h"
 #include "base/number.h"
 #include "base/text.h"
 #include "collectives/call/call.h"
@@ -16,7 +14,7 @@
 namespace ddp::internal {
 namespace {
 
-using Json = nlohmann::json;
+using ddprun::Json;
 
 constexpr std::size_t kSizeBytes = 8;
 constexpr std::size_t kMaxValues = 16 * kMaxCheckpointParts;  // in the header; a part of ours has 8
@@ -155,7 +153,7 @@ HeaderStatus decode_safetensors(std::string_view bytes, CheckpointHeader& header
   const std::string_view text = bytes.substr(kSizeBytes, size);
   if (!text.empty() && text.front() != '{') return HeaderStatus::malformed;
   if (text.size() < size) return HeaderStatus::incomplete;
-  const auto json = ddprun::parse_bounded<Json>(text, kMaxValues);
+  const auto json = ddprun::parse_bounded(text, kMaxValues);
   header = {.size = kSizeBytes + size};
   if (!json.is_object() || !read_tensors(json, header)) return HeaderStatus::malformed;
   const bool valid = !json.contains(kMetadata) || read_metadata(json[kMetadata], header);

@@ -13,15 +13,12 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <nlohmann/json.hpp>
-
-#include "base/bounded_json.h"
 #include "base/fd.h"
+#include "base/json.h"
 
 namespace ddprun::launcher {
 namespace {
 
-using CallJson = nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
 constexpr size_t kMostAnswer = 256 * 1024;  // of an answer
@@ -75,14 +72,14 @@ void read_answers(std::vector<Answer>& answers, Clock::time_point deadline) {
   }
 }
 
-std::uint64_t number_in(const CallJson& json, const char* name) {
+std::uint64_t number_in(const Json& json, const char* name) {
   const auto found = json.find(name);
   const bool fits = found != json.end() && found->is_number_unsigned();
   return fits ? std::min(found->get<std::uint64_t>(), kNumbers) : kNumbers;
 }
 
 /// "#9 all_reduce[8]", without what no name of a call has.
-std::string call_in(const CallJson& json) {
+std::string call_in(const Json& json) {
   std::string text = json.is_string() ? json.get<std::string>().substr(0, kLongestCall) : "";
   const auto is_foreign = [](unsigned char c) { return c < ' ' || c > '~'; };
   std::ranges::replace_if(text, is_foreign, '?');
@@ -90,11 +87,11 @@ std::string call_in(const CallJson& json) {
 }
 
 /// When the last `most` calls began. Empty: a time makes no sense.
-std::vector<std::int64_t> times_in(const CallJson& json, std::uint64_t most) {
+std::vector<std::int64_t> times_in(const Json& json, std::uint64_t most) {
   std::vector<std::int64_t> times;
   if (!json.is_array() || json.size() > std::min<std::uint64_t>(kMostTimes, most)) return times;
   std::uint64_t time = 0;
-  for (const CallJson& since : json) {
+  for (const Json& since : json) {
     if (!since.is_number_unsigned() || since.get<std::uint64_t>() > kTimes - time) return {};
     time += since.get<std::uint64_t>();
     if (time == 0) return {};
@@ -104,7 +101,7 @@ std::vector<std::int64_t> times_in(const CallJson& json, std::uint64_t most) {
 }
 
 /// Its group is 0: it makes no sense.
-WorkerCall group_in(const CallJson& json) {
+WorkerCall group_in(const Json& json) {
   WorkerCall call;
   if (!json.is_object()) return call;
   const std::uint64_t group = number_in(json, "group");
@@ -156,9 +153,9 @@ std::vector<WorkerCall> left_calls(const std::string& file) {
 
 std::vector<WorkerCall> parse_recorded_calls(std::string_view json) {
   std::vector<WorkerCall> calls;
-  const auto groups = parse_bounded<CallJson>(json, kMostValues);
+  const auto groups = parse_bounded(json, kMostValues);
   if (!groups.is_array()) return calls;
-  for (const CallJson& group : groups) {
+  for (const Json& group : groups) {
     if (calls.size() == kMostGroups) break;
     calls.push_back(group_in(group));
     if (calls.back().group == 0) calls.pop_back();

@@ -7,9 +7,7 @@
 #include <cstdint>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
-#include "base/bounded_json.h"
+#include "base/json.h"
 #include "base/number.h"
 #include "base/text.h"
 #include "rendezvous/wire/fields.h"
@@ -17,8 +15,6 @@
 
 namespace ddprun::rendezvous::etcd {
 namespace {
-
-using nlohmann::json;
 
 constexpr std::string_view kDigits =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -55,19 +51,19 @@ std::string from_base64(std::string_view text) {
   return bytes;
 }
 
-std::string text_of(const json& object, const char* name) {
+std::string text_of(const Json& object, const char* name) {
   const auto field = object.find(name);
   return field != object.end() && field->is_string() ? field->get<std::string>() : "";
 }
 
 /// The number in field `name`; 0 if it is left out.
-std::int64_t number_of(const json& object, const char* name) {
+std::int64_t number_of(const Json& object, const char* name) {
   return leading_number<std::int64_t>(text_of(object, name)).value_or(0);
 }
 
 /// The object in field `name`; empty if it is left out.
-const json& object_of(const json& object, const char* name) {
-  static const json empty = json::object();
+const Json& object_of(const Json& object, const char* name) {
+  static const Json empty = Json::object();
   const auto field = object.find(name);
   return field != object.end() && field->is_object() ? *field : empty;
 }
@@ -76,21 +72,21 @@ std::string key(std::string_view job, const char* name) {
   return base64("/ddprun/" + std::string(job) + "/" + name);
 }
 
-json read(std::string_view job, const char* name) {
+Json read(std::string_view job, const char* name) {
   return {{"request_range", {{"key", key(job, name)}}}};
 }
 
-json read_both(std::string_view job) {
-  return json::array({read(job, "master"), read(job, "state")});
+Json read_both(std::string_view job) {
+  return Json::array({read(job, "master"), read(job, "state")});
 }
 
-json write(std::string_view job, const char* name, std::string_view value, LeaseId lease) {
+Json write(std::string_view job, const char* name, std::string_view value, LeaseId lease) {
   return {{"request_put",
            {{"key", key(job, name)}, {"value", base64(value)}, {"lease", std::to_string(lease)}}}};
 }
 
 /// `target`: CREATE or MOD; `field`: create_revision or mod_revision.
-json compare(std::string_view job, const char* name, const char* target, const char* field,
+Json compare(std::string_view job, const char* name, const char* target, const char* field,
              Revision revision) {
   return {{"key", key(job, name)},
           {"target", target},
@@ -98,8 +94,8 @@ json compare(std::string_view job, const char* name, const char* target, const c
           {field, std::to_string(revision)}};
 }
 
-Post post(const char* path, const json& body) {
-  return {path, body.dump(-1, ' ', false, json::error_handler_t::replace)};
+Post post(const char* path, const Json& body) {
+  return {path, json_text(body)};
 }
 
 Post encode_one(const request::Look&, std::string_view job, std::string_view) {
@@ -122,8 +118,8 @@ Post encode_one(const request::Renew& renew, std::string_view, std::string_view)
 }
 
 Post encode_one(const request::Record& record, std::string_view job, std::string_view) {
-  const json ours = compare(job, "master", "CREATE", "create_revision", record.epoch);
-  const json next = compare(job, "state", "MOD", "mod_revision", record.after);
+  const Json ours = compare(job, "master", "CREATE", "create_revision", record.epoch);
+  const Json next = compare(job, "state", "MOD", "mod_revision", record.after);
   return post("/v3/kv/txn", {{"compare", {ours, next}},
                              {"success", {write(job, "state", record.state, record.lease)}},
                              {"failure", read_both(job)}});
@@ -134,28 +130,28 @@ Post encode_one(const request::Revoke& revoke, std::string_view, std::string_vie
 }
 
 /// The key that the read at `place` of a transaction found; null: none.
-const json& found(const json& object, size_t place) {
-  static const json none;
+const Json& found(const Json& object, size_t place) {
+  static const Json none;
   const auto responses = object.find("responses");
   if (responses == object.end() || !responses->is_array() || responses->size() <= place) {
     return none;
   }
-  const json& range = object_of((*responses)[place], "response_range");
+  const Json& range = object_of((*responses)[place], "response_range");
   const auto keys = range.find("kvs");
   if (keys == range.end() || !keys->is_array() || keys->empty()) return none;
   return keys->front().is_object() ? keys->front() : none;
 }
 
-std::optional<Recorded> state_in(const json& object, size_t place) {
-  const json& kv = found(object, place);
+std::optional<Recorded> state_in(const Json& object, size_t place) {
+  const Json& kv = found(object, place);
   if (kv.is_null()) return std::nullopt;
   return Recorded{number_of(kv, "lease"), number_of(kv, "mod_revision"),
                   from_base64(text_of(kv, "value"))};
 }
 
-answer::Keys keys(const json& object) {
+answer::Keys keys(const Json& object) {
   answer::Keys keys;
-  if (const json& kv = found(object, 0); !kv.is_null()) {
+  if (const Json& kv = found(object, 0); !kv.is_null()) {
     keys.master = Holder{number_of(kv, "lease"), number_of(kv, "create_revision"),
                          from_base64(text_of(kv, "value"))};
   }
@@ -163,33 +159,33 @@ answer::Keys keys(const json& object) {
   return keys;
 }
 
-bool succeeded(const json& object) {
+bool succeeded(const Json& object) {
   const auto field = object.find("succeeded");
   return field != object.end() && field->is_boolean() && field->get<bool>();
 }
 
-Revision revision_of(const json& object) {
+Revision revision_of(const Json& object) {
   return number_of(object_of(object, "header"), "revision");
 }
 
-Answer answer_to(const request::Look&, const json& object) {
+Answer answer_to(const request::Look&, const Json& object) {
   return keys(object);
 }
-Answer answer_to(const request::Grant&, const json& object) {
+Answer answer_to(const request::Grant&, const Json& object) {
   return answer::Granted{number_of(object, "ID"), std::chrono::seconds(number_of(object, "TTL"))};
 }
-Answer answer_to(const request::Create&, const json& object) {
+Answer answer_to(const request::Create&, const Json& object) {
   if (!succeeded(object)) return keys(object);
   return answer::Created{revision_of(object), state_in(object, 1)};
 }
-Answer answer_to(const request::Renew&, const json& object) {
+Answer answer_to(const request::Renew&, const Json& object) {
   return answer::Renewed{std::chrono::seconds(number_of(object_of(object, "result"), "TTL"))};
 }
-Answer answer_to(const request::Record&, const json& object) {
+Answer answer_to(const request::Record&, const Json& object) {
   if (!succeeded(object)) return keys(object);
   return answer::Written{revision_of(object)};
 }
-Answer answer_to(const request::Revoke&, const json&) {
+Answer answer_to(const request::Revoke&, const Json&) {
   return answer::Revoked{};
 }
 
@@ -202,10 +198,10 @@ Error not_json() {
 }
 
 /// The object in `body`; nullopt: it is no JSON object.
-std::optional<json> parse(std::string_view body) {
-  auto object = parse_bounded<json>(body);
+std::optional<Json> parse(std::string_view body) {
+  auto object = parse_bounded(body);
   if (!object.is_object()) return std::nullopt;
-  return std::optional<json>(std::in_place, std::move(object));
+  return std::optional<Json>(std::in_place, std::move(object));
 }
 
 /// The text of the Reply that announces the end.
@@ -254,7 +250,7 @@ Post encode(const Request& request, std::string_view job, std::string_view maste
 
 /// Each answer has a header; a renewal's is inside.
 Result<Answer> decode(const Request& request, std::string_view body) {
-  const std::optional<json> object = parse(body);
+  const std::optional<Json> object = parse(body);
   if (!object) return not_json();
   if (!object->contains("header") && !object->contains("result")) {
     return wrong("an answer that is not etcd's");
@@ -272,7 +268,7 @@ Post encode_login(std::string_view user, std::string_view password) {
 }
 
 Result<std::string> decode_login(std::string_view body) {
-  const std::optional<json> object = parse(body);
+  const std::optional<Json> object = parse(body);
   if (!object) return not_json();
   std::string token = text_of(*object, "token");
   if (token.empty()) return wrong("no token");
@@ -281,7 +277,7 @@ Result<std::string> decode_login(std::string_view body) {
 
 std::string decode_error(std::string_view body) {
   // The body may have a second part after the object.
-  const auto object = parse_bounded<json>(body.substr(0, body.find('}') + 1));
+  const auto object = parse_bounded(body.substr(0, body.find('}') + 1));
   return object.is_object() ? text_of(object, "error") : "";
 }
 
@@ -303,12 +299,11 @@ Refusal judge_refusal(unsigned status, std::string_view body, const std::string&
 }
 
 std::string encode_master(const Endpoint& master) {
-  return json{{"host", master.host}, {"port", master.port}}.dump(-1, ' ', false,
-                                                                 json::error_handler_t::replace);
+  return json_text(Json{{"host", master.host}, {"port", master.port}});
 }
 
 Result<Endpoint> decode_master(std::string_view value) {
-  const std::optional<json> object = parse(value);
+  const std::optional<Json> object = parse(value);
   if (!object) return not_json();
   Fields fields(*object);
   Endpoint master{fields.text("host"),
@@ -317,13 +312,13 @@ Result<Endpoint> decode_master(std::string_view value) {
 }
 
 std::string encode_state(const JobState& state) {
-  json object = {{"round", state.round}, {"restarts", state.restarts}};
+  Json object = {{"round", state.round}, {"restarts", state.restarts}};
   if (state.ending) object["end"] = ending_text(*state.ending);
-  return object.dump(-1, ' ', false, json::error_handler_t::replace);
+  return json_text(object);
 }
 
 Result<JobState> decode_state(std::string_view value) {
-  const std::optional<json> object = parse(value);
+  const std::optional<Json> object = parse(value);
   if (!object) return not_json();
   Fields fields(*object);
   JobState state{

@@ -13,8 +13,7 @@
 #include <variant>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
+#include "base/json.h"
 #include "rendezvous/wire/fields.h"
 
 // A struct that crosses the wire is described once, by a function
@@ -45,7 +44,7 @@ inline constexpr bool kIsVariant<std::variant<Ts...>> = true;
 class FieldWriter;
 class FieldReader;
 template <class T>
-void write_typed(nlohmann::json& object, const T& value);
+void write_typed(Json& object, const T& value);
 template <class... Ts>
 bool read_typed(Fields& fields, const std::string& type, std::variant<Ts...>& value);
 
@@ -54,7 +53,7 @@ class FieldWriter {
  public:
   static constexpr bool kReads = false;
 
-  explicit FieldWriter(nlohmann::json& object) : object_(object) {}
+  explicit FieldWriter(Json& object) : object_(object) {}
 
   /// A text whose end says more than its beginning.
   void text(const char* name, const std::string& value) { object_[name] = tail(value); }
@@ -98,7 +97,7 @@ class FieldWriter {
 
   /// The first `most` texts, and of each the first `longest` bytes.
   void texts(const char* name, const std::vector<std::string>& value, size_t most, size_t longest) {
-    nlohmann::json& elements = object_[name] = nlohmann::json::array();
+    Json& elements = object_[name] = Json::array();
     for (size_t i = 0; i < std::min(value.size(), most); ++i) {
       elements.push_back(value[i].substr(0, longest));
     }
@@ -107,10 +106,10 @@ class FieldWriter {
   /// The first `most` structs.
   template <class T>
   void list(const char* name, const std::vector<T>& value, size_t most) {
-    nlohmann::json& elements = object_[name] = nlohmann::json::array();
+    Json& elements = object_[name] = Json::array();
     for (const T& element : value) {
       if (elements.size() == most) break;
-      FieldWriter io(elements.emplace_back(nlohmann::json::object()));
+      FieldWriter io(elements.emplace_back(Json::object()));
       describe(io, element);
     }
   }
@@ -124,7 +123,7 @@ class FieldWriter {
   /// A struct, in an object of its own; a variant has its "type" there.
   template <class T>
   void object(const char* name, const T& value) {
-    nlohmann::json& inner = object_[name] = nlohmann::json::object();
+    Json& inner = object_[name] = Json::object();
     if constexpr (kIsVariant<T>) {
       write_typed(inner, value);
     } else {
@@ -143,7 +142,7 @@ class FieldWriter {
   void require(bool, const char*) {}
 
  private:
-  nlohmann::json& object_;
+  Json& object_;
 };
 
 /// Reads the same fields. The first one that is missing or wrong is remembered by the Fields.
@@ -191,14 +190,14 @@ class FieldReader {
   }
 
   void booleans(const char* name, std::vector<bool>& value, size_t most) {
-    for (const nlohmann::json& element : fields_.list(name, most)) {
+    for (const Json& element : fields_.list(name, most)) {
       require(element.is_boolean(), name);
       value.push_back(element == true);
     }
   }
 
   void tokens(const char* name, std::vector<std::string>& value, size_t most, size_t longest) {
-    for (const nlohmann::json& element : fields_.list(name, most)) {
+    for (const Json& element : fields_.list(name, most)) {
       const auto* text = element.get_ptr<const std::string*>();
       if (text == nullptr || text->size() > longest) return fields_.refuse(name);
       value.push_back(*text);
@@ -211,7 +210,7 @@ class FieldReader {
 
   template <class T>
   void list(const char* name, std::vector<T>& value, size_t most) {
-    for (const nlohmann::json& element : fields_.list(name, most)) {
+    for (const Json& element : fields_.list(name, most)) {
       Fields inner(element);
       FieldReader io(inner);
       describe(io, value.emplace_back());
@@ -254,7 +253,7 @@ class FieldReader {
 
 /// Writes a struct with its "type". A variant is the alternative that it has.
 template <class T>
-void write_typed(nlohmann::json& object, const T& value) {
+void write_typed(Json& object, const T& value) {
   if constexpr (kIsVariant<T>) {
     std::visit([&object](const auto& alternative) { write_typed(object, alternative); }, value);
   } else {

@@ -4,12 +4,10 @@
 #include <algorithm>
 #include <climits>
 
-#include <nlohmann/json.hpp>
+#include "base/json.h"
 
 namespace ddprun::rendezvous {
 namespace {
-
-using nlohmann::json;
 
 constexpr std::uint64_t kMaxCount = 1ULL << 53;
 constexpr double kMaxSeconds = 1e9;  // 31 years: any clock can count them
@@ -33,7 +31,7 @@ bool is_plain(const std::string& text) {
 }
 
 std::string Fields::text(const char* name, size_t most) {
-  const json* value = find(name);
+  const Json* value = find(name);
   if (value == nullptr || !value->is_string()) return wrong(name), std::string();
   auto text = value->get<std::string>();
   if (text.size() > most) return wrong(name), std::string();
@@ -41,7 +39,7 @@ std::string Fields::text(const char* name, size_t most) {
 }
 
 int Fields::integer(const char* name, int min, int max) {
-  const json* value = find(name);
+  const Json* value = find(name);
   if (value == nullptr || !value->is_number_integer()) return wrong(name), min;
   const bool huge = value->is_number_unsigned() && value->get<std::uint64_t>() > INT_MAX;
   const auto number = huge ? std::int64_t{INT_MAX} + 1 : value->get<std::int64_t>();
@@ -50,7 +48,7 @@ int Fields::integer(const char* name, int min, int max) {
 }
 
 std::uint64_t Fields::count(const char* name) {
-  const json* value = find(name);
+  const Json* value = find(name);
   if (value == nullptr || !value->is_number_unsigned()) return wrong(name), 0;
   const auto number = value->get<std::uint64_t>();
   if (number > kMaxCount) return wrong(name), 0;
@@ -64,7 +62,7 @@ std::chrono::milliseconds Fields::milliseconds(const char* name) {
 }
 
 double Fields::seconds(const char* name) {
-  const json* value = find(name);
+  const Json* value = find(name);
   if (value == nullptr || !value->is_number()) return wrong(name), 0;
   const auto number = value->get<double>();
   if (!(number >= 0 && number <= kMaxSeconds)) return wrong(name), 0;  // false for NaN, too
@@ -72,21 +70,21 @@ double Fields::seconds(const char* name) {
 }
 
 bool Fields::boolean(const char* name) {
-  const json* value = find(name);
+  const Json* value = find(name);
   if (value == nullptr || !value->is_boolean()) return wrong(name), false;
   return value->get<bool>();
 }
 
-const json& Fields::list(const char* name, size_t most) {
-  static const json empty = json::array();
-  const json* value = find(name);
+const Json& Fields::list(const char* name, size_t most) {
+  static const Json empty = Json::array();
+  const Json* value = find(name);
   if (value == nullptr || !value->is_array() || value->size() > most) return wrong(name), empty;
   return *value;
 }
 
 std::vector<int> Fields::ranks(const char* name, size_t most) {
   std::vector<int> ranks;
-  for (const json& element : list(name, most)) {
+  for (const Json& element : list(name, most)) {
     if (!element.is_number_unsigned() || element.get<std::uint64_t>() > INT_MAX) {
       return wrong(name), std::vector<int>();
     }
@@ -95,9 +93,9 @@ std::vector<int> Fields::ranks(const char* name, size_t most) {
   return ranks;
 }
 
-const json& Fields::object(const char* name) {
-  static const json empty = json::object();
-  const json* value = find(name);
+const Json& Fields::object(const char* name) {
+  static const Json empty = Json::object();
+  const Json* value = find(name);
   if (value == nullptr || !value->is_object()) return wrong(name), empty;
   return *value;
 }
@@ -106,7 +104,7 @@ void Fields::take_error(const Fields& inner) {
   if (error_.empty()) error_ = inner.error_;
 }
 
-const json* Fields::find(const char* name) const {
+const Json* Fields::find(const char* name) const {
   const auto found = object_.find(name);
   return found == object_.end() ? nullptr : &*found;
 }

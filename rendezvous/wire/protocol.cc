@@ -6,17 +6,13 @@
 #include <utility>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
-#include "base/bounded_json.h"
+#include "base/json.h"
 #include "rendezvous/wire/control_frames.h"
 #include "rendezvous/wire/described.h"
 #include "rendezvous/wire/fields.h"
 
 namespace ddprun::rendezvous {
 namespace {
-
-using nlohmann::json;
 
 constexpr size_t kMostFirstValues = 4 * kMaxAddresses;  // a hello has its addresses and ten more
 constexpr size_t kMaxId = 64;                           // of a session, a master, a ticket
@@ -438,15 +434,15 @@ namespace {
 
 template <class T>
 std::string encoded(const T& message) {
-  json object = json::object();
+  Json object = Json::object();
   write_typed(object, message);
-  return frame_of(object.dump(-1, ' ', false, json::error_handler_t::replace));
+  return frame_of(json_text(object));
 }
 
 template <class T>
 Result<T> decoded(std::string_view body, size_t most_values = std::string_view::npos) {
-  const auto parsed = parse_bounded<json>(body, most_values);
-  const json object = parsed.is_object() ? parsed : json::object();
+  const auto parsed = parse_bounded(body, most_values);
+  const Json object = parsed.is_object() ? parsed : Json::object();
   Fields fields(object);
   const std::string type = fields.text("type");
   T message{};
