@@ -24,6 +24,15 @@ Notification ready(int round) {
   return Ready{layout};
 }
 
+/// An agent that has joined, at a socket on which the test itself is the master.
+struct Joined {
+  Joined() { agent.join(); }
+
+  World world;
+  ListenSocket door{world};
+  Member agent{world, "agent", door.endpoint()};
+};
+
 }  // namespace
 
 TEST_CASE("an agent may start before its master") {
@@ -91,11 +100,7 @@ TEST_CASE("a name that does not resolve is tried again until it is given up") {
   CHECK(contains(hasty.gave_up->message, "the master at no-such-host.invalid:29500: "));
 }
 
-TEST_CASE("a web server is not taken for a master") {
-  World world;
-  ListenSocket door(world);
-  Member agent(world, "agent", door.endpoint());
-  agent.join();
+TEST_CASE_METHOD(Joined, "a web server is not taken for a master") {
   const auto web = door.next();
   web->send("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
   world.until([&] { return agent.gave_up.has_value(); });
@@ -123,11 +128,8 @@ TEST_CASE("an agent sends hello and join together") {
   CHECK(request.node_rank == 1);
 }
 
-TEST_CASE("an agent repeats exactly the messages that the master did not count, in order") {
-  World world;
-  ListenSocket door(world);
-  Member agent(world, "agent", door.endpoint());
-  agent.join();
+TEST_CASE_METHOD(Joined,
+                 "an agent repeats exactly the messages that the master did not count, in order") {
   const auto first = door.next();
   const std::string session = first->greeted().session;
   first->next_message<message::Join>();
@@ -164,11 +166,9 @@ TEST_CASE("an agent repeats exactly the messages that the master did not count, 
   third->next_message<message::Ask>();
 }
 
-TEST_CASE("heartbeats have the number of notifications that came, and an answer renews the lease") {
-  World world;
-  ListenSocket door(world);
-  Member agent(world, "agent", door.endpoint());
-  agent.join();
+TEST_CASE_METHOD(
+    Joined,
+    "heartbeats have the number of notifications that came, and an answer renews the lease") {
   const auto master = door.next();
   master->greeted();
   reply::Welcome short_lease = welcome(0);
@@ -188,11 +188,8 @@ TEST_CASE("heartbeats have the number of notifications that came, and an answer 
   world.until([&] { return agent.leases_over == 1; });
 }
 
-TEST_CASE("the lease runs from the moment the heartbeat was sent, not from the answer") {
-  World world;
-  ListenSocket door(world);
-  Member agent(world, "agent", door.endpoint());
-  agent.join();
+TEST_CASE_METHOD(Joined,
+                 "the lease runs from the moment the heartbeat was sent, not from the answer") {
   const auto master = door.next();
   master->greeted();
   master->next_message<message::Join>();
@@ -207,11 +204,8 @@ TEST_CASE("the lease runs from the moment the heartbeat was sent, not from the a
   CHECK(agent.leases[1] <= beat_came + World::kNever);
 }
 
-TEST_CASE("a node that was given up and joins again has the lease of its new session") {
-  World world;
-  ListenSocket door(world);
-  Member agent(world, "agent", door.endpoint());
-  agent.join();
+TEST_CASE_METHOD(Joined,
+                 "a node that was given up and joins again has the lease of its new session") {
   reply::Welcome no_beats = welcome(0);
   no_beats.heartbeat = World::kNever;
   const auto first = door.next();
@@ -231,11 +225,7 @@ TEST_CASE("a node that was given up and joins again has the lease of its new ses
   world.until([&] { return agent.leases.back() > before; });
 }
 
-TEST_CASE("unexpected answers do not renew the lease") {
-  World world;
-  ListenSocket door(world);
-  Member agent(world, "agent", door.endpoint());
-  agent.join();
+TEST_CASE_METHOD(Joined, "unexpected answers do not renew the lease") {
   const auto master = door.next();
   master->greeted();
   master->next_message<message::Join>();
@@ -249,11 +239,9 @@ TEST_CASE("unexpected answers do not renew the lease") {
   CHECK(agent.leases.size() == 2);
 }
 
-TEST_CASE("an agent that has sent hello again does not count the old connection's notifications") {
-  World world;
-  ListenSocket door(world);
-  Member agent(world, "agent", door.endpoint());
-  agent.join();
+TEST_CASE_METHOD(
+    Joined,
+    "an agent that has sent hello again does not count the old connection's notifications") {
   const auto first = door.next();
   first->greeted();
   first->next_message<message::Join>();
@@ -289,11 +277,7 @@ TEST_CASE("an agent that has sent hello again does not count the old connection'
   }
 }
 
-TEST_CASE("an agent that gets the job's end drops its attempt to reconnect") {
-  World world;
-  ListenSocket door(world);
-  Member agent(world, "agent", door.endpoint());
-  agent.join();
+TEST_CASE_METHOD(Joined, "an agent that gets the job's end drops its attempt to reconnect") {
   const auto first = door.next();
   first->greeted();
   first->next_message<message::Join>();
@@ -317,11 +301,7 @@ TEST_CASE("a client that is refused closes its line and does not come back") {
   CHECK_FALSE(agent.gave_up);
 }
 
-TEST_CASE("a node that left reconnects until it has reported that it is gone") {
-  World world;
-  ListenSocket door(world);
-  Member agent(world, "agent", door.endpoint());
-  agent.join();
+TEST_CASE_METHOD(Joined, "a node that left reconnects until it has reported that it is gone") {
   const auto first = door.next();
   const std::string session = first->greeted().session;
   first->next_message<message::Join>();
