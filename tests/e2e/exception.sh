@@ -86,11 +86,12 @@ expect_stderr "^ddprun: TORCHELASTIC_ERROR_FILE: cannot create $work/none/error.
 expect_no_process_left
 
 # A worker that had reported an exception before it was stopped has failed, too. A worker that reports one because it is
-# stopped has not.
-run --nproc_per_node 3 sh -c '
+# stopped has not. The first failure comes when files are dated later than that exception: their clock has ticks.
+run --nproc_per_node 3 bash -c '
   report() { echo "{\"message\": \"ValueError: $1\"}" >"$TORCHELASTIC_ERROR_FILE"; }
   case $RANK in
-  0) until [ -e "$0/1" ] && [ -e "$0/2" ]; do sleep 0.05; done; sleep 0.1; exit 5;;
+  0) until [ -e "$0/1" ] && [ -e "$0/2" ]; do sleep 0.05; done
+     until [ "$0/now" -nt "$0/1" ]; do : >"$0/now"; done; exit 5;;
   1) report "by itself"; : >"$0/1";;
   2) trap "report stopped; exit 1" TERM; : >"$0/2";;
   esac; while :; do sleep 0.1; done' "$work"

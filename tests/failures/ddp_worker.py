@@ -71,7 +71,6 @@ def find_next():
 
 
 def read_message():
-    time.sleep(3)  # so that the others time out first, while it waits
     dist.recv(torch.zeros(1), src=0)  # rank 0 sends none
 
 
@@ -119,8 +118,9 @@ ACTIONS = {**ACTIONS, 'hang': load_batch, 'desync': dist.barrier, 'early': lambd
            'shm': fill_memory_file, 'save': save, 'gpu': use_gpu, 'abort': lambda: ctypes.CDLL(None).abort(),
            'extra': lambda: dist.all_reduce(torch.ones(2)),
            'hook': lambda: model.module.weight.register_hook(hook)}
-# Longer than a worker has to stand still until that tells anything.
-dist.init_process_group('gloo', timeout=datetime.timedelta(seconds=20))
+# Longer than a worker has to stand still until that tells anything. A rank that waits for a message waits longer than
+# the others: they time out first.
+dist.init_process_group('gloo', timeout=datetime.timedelta(seconds=600 if guilty and action == 'receive' else 20))
 torch.manual_seed(1)
 model = DistributedDataParallel(torch.nn.Linear(4, 5 if guilty and action == 'shapes' else 2))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
