@@ -432,7 +432,7 @@ TEST_CASE("workers that wait for those of a refused node are notified") {
   CHECK(std::count_if(actions.begin(), actions.end(), tells) == 1);
 }
 
-TEST_CASE("workers that wait are told the rank of a lost worker, and none for a lost node") {
+TEST_CASE("workers that wait get the rank of a lost worker, and none for a lost node") {
   const auto [pid, lost] =
       GENERATE(std::pair{7, std::optional(1)}, std::pair{0, std::optional<int>()});
   Job job;
