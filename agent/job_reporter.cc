@@ -112,7 +112,7 @@ void JobReporter::failure_dropped(const rendezvous::Failure& failure, int round)
 
 void JobReporter::round_broken(const rendezvous::Broken& broken, int round) {
   if (!broken.root_cause) {
-    failed_at_.reset();  // a worker that failed here was a victim, and costs no restart
+    failed_at_.reset();  // a worker that failed here did so as a consequence, and costs no restart
     log::info(printable(broken.reason));
     return note([&](auto& history, double now) { history.changed(now, broken.reason); });
   }

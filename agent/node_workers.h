@@ -118,7 +118,7 @@ class NodeWorkers {
   /// node has the worker.
   std::optional<ask::LogPiece> log(int rank, std::uint64_t from) const;
 
-  /// How the workers of the latest round ended, once all have. The victims include the first that
+  /// How the workers of the latest round ended, once all have. `failed` includes the first that
   /// failed: the master knows whether it is the root cause.
   rendezvous::WorkerExits exits() const { return round_end_.exits(); }
 

@@ -71,7 +71,7 @@ void RoundEnd::ended(const launcher::WorkerEnd& end, TracePlaces places, std::st
   ++under_examination_;
   std::optional<std::size_t> number;
   if (!end.stopped) {
-    exits_.victims.push_back({layout_.first_rank + end.local_rank, end.status.text()});
+    exits_.failed.push_back({layout_.first_rank + end.local_rank, end.status.text()});
     number = failures_.ended();
     if (!failed_) failed_ = std::chrono::steady_clock::now();
   }
@@ -84,7 +84,7 @@ void RoundEnd::ended(const launcher::WorkerEnd& end, TracePlaces places, std::st
 }
 
 void RoundEnd::not_started(int local_rank) {
-  exits_.victims.push_back({layout_.first_rank + local_rank, "could not be started"});
+  exits_.failed.push_back({layout_.first_rank + local_rank, "could not be started"});
 }
 
 void RoundEnd::on_traces(const launcher::WorkerEnd& end, std::optional<std::size_t> number,
@@ -104,7 +104,7 @@ void RoundEnd::on_traces(const launcher::WorkerEnd& end, std::optional<std::size
   if (failure.cause.empty()) failure.cause = cause;
   if (!traces.core.empty()) log::info(ranks_text({failure.rank}) + " left a core: " + traces.core);
   if (end.stopped && exception.empty()) exits_.stopped.push_back(failure.rank);
-  if (end.stopped && !exception.empty()) exits_.victims.push_back({failure.rank, exception});
+  if (end.stopped && !exception.empty()) exits_.failed.push_back({failure.rank, exception});
   note_consequence(failure);
   if (number) settle(failures_.examined(*number, std::move(failure)));
   --under_examination_;
@@ -112,10 +112,10 @@ void RoundEnd::on_traces(const launcher::WorkerEnd& end, std::optional<std::size
 }
 
 void RoundEnd::note_consequence(const rendezvous::Failure& failure) {
-  for (rendezvous::Victim& victim : exits_.victims) {
-    if (victim.rank != failure.rank) continue;
-    victim.consequence = is_consequence(failure);
-    victim.lost_peer = says_it_lost_a_peer(failure);
+  for (rendezvous::FailedWorker& worker : exits_.failed) {
+    if (worker.rank != failure.rank) continue;
+    worker.consequence = is_consequence(failure);
+    worker.lost_peer = says_it_lost_a_peer(failure);
   }
 }
 

@@ -76,7 +76,7 @@ class RoundEnd {
   /// Whether all have ended, and all their traces are known.
   bool is_known() const;
 
-  /// Complete once is_known(). The victims include the first worker that failed.
+  /// Complete once is_known(). `failed` includes the first one.
   rendezvous::WorkerExits exits() const;
 
   /// stop_line() of the stopped workers.

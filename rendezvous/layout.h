@@ -53,9 +53,9 @@ struct Succeeded {};
 /// A worker failed and the job was not restarted. Every node gets the same.
 struct Failed {
   Failure root_cause;
-  int round = 0;             ///< the one in which it failed
-  std::string summary;       ///< whole lines on victims and stopped workers; may be empty
-  std::string no_restart;    ///< why the round is not tried again: "no restart left (3 of 3 used)"
+  int round = 0;           ///< the one in which it failed
+  std::string summary;     ///< whole lines on the others that failed or were stopped; may be empty
+  std::string no_restart;  ///< why the round is not tried again: "no restart left (3 of 3 used)"
   std::string suspect = {};  ///< the ranks that `root_cause` waited for, in words; empty: unknown
 };
 

@@ -16,8 +16,8 @@ namespace ddprun::rendezvous {
 /// agent that was declared lost gets a new one.
 using NodeId = std::uint64_t;
 
-/// A worker that failed after the first one.
-struct Victim {
+/// A worker that failed before ddprun stopped it.
+struct FailedWorker {
   int rank = 0;              ///< global rank
   std::string how;           ///< "exit 1", "killed by SIGABRT"
   bool consequence = false;  ///< its words are about a peer or a timeout, not about itself
@@ -70,11 +70,11 @@ struct NodeProgress {
 
 /// How a node's workers ended when their round was broken.
 struct WorkerExits {
-  std::vector<Victim> victims;  ///< failed before ddprun stopped them
-  std::vector<int> stopped;     ///< global ranks that ended after ddprun's signal
-  std::vector<int> killed;      ///< of these, the ones that needed SIGKILL
-  std::string signal;           ///< the first one they got, "SIGTERM"; empty: none was stopped
-  double seconds = 0;           ///< from then until all had ended
+  std::vector<FailedWorker> failed;  ///< also the first one
+  std::vector<int> stopped;          ///< global ranks that ended after ddprun's signal
+  std::vector<int> killed;           ///< of these, the ones that needed SIGKILL
+  std::string signal;                ///< the first one they got, "SIGTERM"; empty: none was stopped
+  double seconds = 0;                ///< from then until all had ended
   /// The workers that had ended with 0, and the others if the failure looks like a consequence.
   std::vector<WorkerPlace> places;
   std::vector<CallPlace> calls{};  ///< likewise

@@ -11,9 +11,9 @@
 namespace ddprun::rendezvous {
 namespace {
 
-constexpr size_t kMostWays = 3;  // ways to end; the other victims share a line
+constexpr size_t kMostWays = 3;  // ways to end; the other failed workers share a line
 constexpr size_t kMostSignals = 2;
-constexpr size_t kMostRuns = 8;      // of ranks in a line about victims
+constexpr size_t kMostRuns = 8;      // of ranks in a line about failed workers
 constexpr size_t kLongestText = 80;  // of a text that another node wrote
 
 std::string short_text(const std::string& text) {
@@ -34,8 +34,8 @@ void append(std::vector<int>& ranks, const std::vector<int>& more) {
 }  // namespace
 
 void FailureSummary::add(const WorkerExits& of_node) {
-  for (const Victim& victim : of_node.victims) {
-    victims_[victim.how].push_back(victim.rank);
+  for (const FailedWorker& worker : of_node.failed) {
+    failed_[worker.how].push_back(worker.rank);
   }
   if (of_node.stopped.empty()) return;
   Stop& stop = stops_[of_node.signal];
@@ -45,7 +45,7 @@ void FailureSummary::add(const WorkerExits& of_node) {
 }
 
 std::string FailureSummary::text(int root_cause) const {
-  std::vector<std::pair<std::string, std::vector<int>>> ways(victims_.begin(), victims_.end());
+  std::vector<std::pair<std::string, std::vector<int>>> ways(failed_.begin(), failed_.end());
   for (auto& [how, ranks] : ways) std::erase(ranks, root_cause);
   std::erase_if(ways, [](const auto& way) { return way.second.empty(); });
   std::stable_sort(ways.begin(), ways.end(),

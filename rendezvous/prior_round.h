@@ -31,8 +31,8 @@ class FailureSummary {
     double seconds = 0;  ///< the longest
   };
 
-  std::map<std::string, std::vector<int>> victims_;  ///< ranks by how they ended
-  std::map<std::string, Stop> stops_;                ///< by the first signal
+  std::map<std::string, std::vector<int>> failed_;  ///< ranks by how they ended
+  std::map<std::string, Stop> stops_;               ///< by the first signal
 };
 
 /// The last round of an earlier master, as joining nodes report it: this master was restarted at

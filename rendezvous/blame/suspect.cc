@@ -66,11 +66,11 @@ void Suspect::add(const WorkerExits& of_node, const std::string& host, int first
   const auto is_foreign = [first_rank, local_size](int rank) {
     return rank < first_rank || rank - first_rank >= local_size;
   };
-  for (const Victim& victim : of_node.victims) {
-    if (is_foreign(victim.rank)) continue;
-    if (victim.consequence) failed_waiting_.push_back(victim.rank);
-    has_lost_peer_ = has_lost_peer_ || victim.lost_peer;
-    has_own_cause_ = has_own_cause_ || !victim.consequence;
+  for (const FailedWorker& worker : of_node.failed) {
+    if (is_foreign(worker.rank)) continue;
+    if (worker.consequence) failed_waiting_.push_back(worker.rank);
+    has_lost_peer_ = has_lost_peer_ || worker.lost_peer;
+    has_own_cause_ = has_own_cause_ || !worker.consequence;
   }
   for (CallPlace call : of_node.calls) {
     std::erase_if(call.ranks, is_foreign);

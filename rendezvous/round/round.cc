@@ -294,7 +294,7 @@ Notifications Round::while_ending(const Event& event) {
     return close_if_all_back();
   }
   if (as<Tick>(event)) return close_if_all_back();
-  // Fail: a victim. Its node reports it in words, with its WorkerExits, when it joins again.
+  // Fail: a consequence. The node reports it in words, with its WorkerExits, when it joins again.
   return {};
 }
 

@@ -42,7 +42,7 @@
 //                  |  prior failure, none  |  regroup: > forming;       |                       |
 //                  |  left: > ending,      |  prior failure, none left: |                       |
 //                  |  all back: > closed   |  > ending                  |                       |
-//  fail            | - (a victim)          | restart left, regroup:     | - (a victim)          | -
+//  fail            | - (a consequence)     | restart left, regroup:     | - (a consequence)     | -
 //                  |                       |  > forming;                |                       |
 //                  |                       |  none left: > ending       |                       |
 //  succeed         | - (too late)          | finished;                  | -                     | -
@@ -89,8 +89,8 @@
 // a node that comes and goes would keep the others from working, for free.
 //
 // `fail` and `succeed` count only from a member of that round whose workers have not been stopped:
-// a later report is of a consequence, not a cause. The node of such a victim reports it again, in
-// words, when it joins again.
+// a later report is of a consequence, not a cause. The node of that worker reports the failure
+// again, in words, when it joins again.
 //
 // If an earlier master died before it could act on a failure in its last round, this failure is a
 // "prior failure". The nodes that know of it report it when they join. It is counted once, when all

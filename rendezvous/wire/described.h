@@ -18,9 +18,9 @@
 
 // A struct that crosses the wire is described once, by a function
 //
-//   template <class Io> void describe(Io& io, Is<Victim> auto& victim) {
-//     io.integer("rank", victim.rank, 0, INT_MAX);
-//     io.text("how", victim.how, kMaxHow);
+//   template <class Io> void describe(Io& io, Is<FailedWorker> auto& worker) {
+//     io.integer("rank", worker.rank, 0, INT_MAX);
+//     io.text("how", worker.how, kMaxHow);
 //   }
 //
 // FieldWriter visits it to encode, FieldReader to decode. A text or list that is too long is cut by

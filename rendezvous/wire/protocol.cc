@@ -17,7 +17,7 @@ namespace {
 constexpr size_t kMostFirstValues = 4 * kMaxAddresses;  // a hello has its addresses and ten more
 constexpr size_t kMaxId = 64;                           // of a session, a master, a ticket
 constexpr size_t kMaxRanks = 2'048;  // in one list; of more stopped workers the first count
-constexpr size_t kMaxVictims = 128;
+constexpr size_t kMaxFailed = 128;
 constexpr size_t kMaxHow = 64;
 constexpr size_t kMaxWhat = 160;  // a call, a line and a state
 constexpr size_t kMaxPlaces = 16;
@@ -60,11 +60,11 @@ void describe(Io& io, Is<Failure> auto& failure) {
 }
 
 template <class Io>
-void describe(Io& io, Is<Victim> auto& victim) {
-  io.integer("rank", victim.rank, 0, INT_MAX);
-  io.text("how", victim.how, kMaxHow);
-  io.boolean("consequence", victim.consequence);
-  io.boolean("lost_peer", victim.lost_peer);
+void describe(Io& io, Is<FailedWorker> auto& worker) {
+  io.integer("rank", worker.rank, 0, INT_MAX);
+  io.text("how", worker.how, kMaxHow);
+  io.boolean("consequence", worker.consequence);
+  io.boolean("lost_peer", worker.lost_peer);
 }
 
 template <class Io>
@@ -100,7 +100,7 @@ void describe_all_or_none(Io& io, const char* name, List& list, size_t most) {
 
 template <class Io>
 void describe(Io& io, Is<WorkerExits> auto& exits) {
-  io.list("victims", exits.victims, kMaxVictims);
+  io.list("failed", exits.failed, kMaxFailed);
   io.ranks("stopped", exits.stopped, kMaxRanks);
   io.ranks("killed", exits.killed, kMaxRanks);
   io.text("signal", exits.signal, kMaxHow);

@@ -262,7 +262,7 @@ def hash_of(words):
 
 def be_member(host, port, job, secret_file, *command):
     line = encrypted_line(host, port, job, bytes.fromhex(pathlib.Path(secret_file).read_text()))
-    exits = dict(victims=[], stopped=[], killed=[], signal="", seconds=0.0, places=[], calls=[])
+    exits = dict(failed=[], stopped=[], killed=[], signal="", seconds=0.0, places=[], calls=[])
     join = dict(type="join", local_size=1, host="insider", is_host=False, hosting=False, store_port=0, cannot_run="",
                 command="", command_hash=hash_of(command), last_round=-1, last_master="", last_node_rank=-1,
                 last_guests=0, last_hosted=False, last_restarts=0, restarts=0, role="", worker_exits=exits)

@@ -23,7 +23,7 @@ TEST_CASE("the summary is empty if there are no other workers") {
   summary.add({});
   CHECK(summary.text(0) == "");
   WorkerExits alone;
-  alone.victims = {{0, "exit 9"}};
+  alone.failed = {{0, "exit 9"}};
   summary.add(alone);
   CHECK(summary.text(0) == "");
 }
@@ -31,11 +31,11 @@ TEST_CASE("the summary is empty if there are no other workers") {
 TEST_CASE("the workers of all nodes share a line for each way they ended") {
   FailureSummary summary;
   WorkerExits a = stopped({4}, "SIGTERM", 0.012);
-  a.victims = {{5, "exit 9"}, {7, "exit 1"}, {6, "exit 1"}};
+  a.failed = {{5, "exit 9"}, {7, "exit 1"}, {6, "exit 1"}};
   summary.add(a);
   WorkerExits b = stopped({3, 0, 1}, "SIGTERM", 30.02);
   b.killed = {3};
-  b.victims = {{2, "killed by SIGABRT"}};
+  b.failed = {{2, "killed by SIGABRT"}};
   summary.add(b);
   CHECK(
       summary.text(5) ==
@@ -67,8 +67,8 @@ TEST_CASE("the summary of many workers fits on a screen, whatever their nodes wr
     const int first = 3 * node;
     WorkerExits worker_exits = stopped({first}, "SIG" + std::to_string(node % 7), node);
     worker_exits.killed = {first};
-    worker_exits.victims = {{first + 1, std::string(500, '\x1b') + std::to_string(node % 50)},
-                            {first + 2, "exit\n" + std::to_string(node % 50)}};
+    worker_exits.failed = {{first + 1, std::string(500, '\x1b') + std::to_string(node % 50)},
+                           {first + 2, "exit\n" + std::to_string(node % 50)}};
     summary.add(worker_exits);
   }
   const std::string text = summary.text(-1);

@@ -69,9 +69,9 @@ std::string verdict(const Case& failure) {
   first.stderr_tail = failure.words;
   if (!is_consequence(first)) return "";
   rendezvous::WorkerExits exits;
-  exits.victims = {{0, "exit 1", true}};
+  exits.failed = {{0, "exit 1", true}};
   const int last = static_cast<int>(failure.survivors.size());
-  if (failure.another_failed) exits.victims.push_back({last, "exit 1", false});
+  if (failure.another_failed) exits.failed.push_back({last, "exit 1", false});
   for (int rank = 1; rank <= last - (failure.another_failed ? 1 : 0); ++rank) {
     const Survivor& survivor = failure.survivors[static_cast<size_t>(rank - 1)];
     exits.places.push_back(place_of(rank, survivor.sample, survivor.stack));

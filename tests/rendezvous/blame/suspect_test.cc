@@ -22,14 +22,14 @@ class Job {
   }
 
   Job& failed(int rank, bool consequence) {
-    node_of(rank).victims.push_back({rank, "exit 1", consequence});
+    node_of(rank).failed.push_back({rank, "exit 1", consequence});
     return *this;
   }
 
   Job& timed_out(int rank) { return failed(rank, true); }
 
   Job& lost_peer(int rank) {
-    node_of(rank).victims.push_back({rank, "exit 1", true, true});
+    node_of(rank).failed.push_back({rank, "exit 1", true, true});
     return *this;
   }
 
@@ -269,7 +269,7 @@ TEST_CASE("no rank is named without a suspect") {
 
 TEST_CASE("a node accuses only its own ranks, in one bounded line") {
   WorkerExits exits;
-  exits.victims = {{0, "exit 1", true}, {9, "exit 1", false}};  // 9 is not of this node
+  exits.failed = {{0, "exit 1", true}, {9, "exit 1", false}};  // 9 is not of this node
   exits.places = {{{1, 9}, Kind::elsewhere, "asleep\n" + std::string(5'000, 'x') + "\x1b[2J", 9}};
   Suspect suspect;
   suspect.add(exits, "gpu\n\x1b[2J" + std::string(5'000, 'y'), 0, 2);
@@ -284,7 +284,7 @@ TEST_CASE("the places of a hostile node are bounded") {
   Suspect suspect;
   for (int i = 0; i < 1'000; ++i) {
     WorkerExits exits;
-    exits.victims = {{0, "exit 1", true}};
+    exits.failed = {{0, "exit 1", true}};
     exits.places = {{{1}, Kind::elsewhere, "asleep " + std::to_string(i), 9}};
     suspect.add(exits, "gpu-" + std::to_string(i), 0, 2);
   }

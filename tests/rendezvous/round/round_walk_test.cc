@@ -55,7 +55,7 @@ TEST_CASE("a job of ten thousand nodes forms, breaks and ends with a notificatio
   all_join();
   CHECK(round.fail(7, 1, Failure{}, {}).size() == 10'000);
   CHECK(round.waiting_for().size() < 200);
-  request.worker_exits.victims = {{1, "exit 1"}};
+  request.worker_exits.failed = {{1, "exit 1"}};
   all_join();
   CHECK(notifications.size() == 10'000);
   CHECK(std::holds_alternative<Closed>(notifications.back().second));

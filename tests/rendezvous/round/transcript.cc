@@ -87,19 +87,19 @@ std::vector<int> numbers(const std::string& text) {
   return all;
 }
 
-/// Reads the next word of `victim 2 (exit 1) timed-out asleep 1 stopped 0,1 killed 1 by SIGTERM in
-/// 12ms`.
+/// Reads the next word of `failed-worker 2 (exit 1) timed-out asleep 1 stopped 0,1 killed 1 by
+/// SIGTERM in 12ms`.
 void read_worker_exits(const std::string& key, std::istringstream& words,
                        WorkerExits& worker_exits) {
   std::string value;
-  if (key == "victim") {
-    Victim victim;
-    words >> victim.rank;
+  if (key == "failed-worker") {
+    FailedWorker worker;
+    words >> worker.rank;
     words.ignore(2);
-    std::getline(words, victim.how, ')');
-    worker_exits.victims.push_back(victim);
+    std::getline(words, worker.how, ')');
+    worker_exits.failed.push_back(worker);
   }
-  if (key == "timed-out") worker_exits.victims.back().consequence = true;
+  if (key == "timed-out") worker_exits.failed.back().consequence = true;
   if (key == "asleep" && words >> value) {
     worker_exits.places.push_back({numbers(value), WorkerPlace::Kind::elsewhere, "asleep", 60});
   }

@@ -23,8 +23,8 @@ struct Step {
 ///                                  knows round 3 restarts 1 node 0 guests 2;
 ///                                  told restarts 2 (of its end); failed rank 1 after 3s;
 ///                                  runs ./train; cannot start ./train;
-///                                  victim 2 (exit 1) timed-out asleep 1 stopped 0,1 killed 1 by
-///                                  SIGTERM in 12ms
+///                                  failed-worker 2 (exit 1) timed-out asleep 1 stopped 0,1
+///                                  killed 1 by SIGTERM in 12ms
 ///     a fails rank 2               also: in round 0; `a succeeds` likewise
 ///     a leaves
 ///     a vanishes: connection closed

@@ -214,7 +214,7 @@ void Walk::end_workers(Agent& agent) {
   agent.request.worker_exits.stopped = {agent.layout->first_rank};
   agent.request.worker_exits.signal = "SIGTERM";
   if (chance(2)) {
-    agent.request.worker_exits.victims = {
+    agent.request.worker_exits.failed = {
         {number(0, 1'000), "exit " + std::to_string(number(1, 9))}};
   }
   join(agent);

@@ -145,7 +145,7 @@ TEST_CASE("a single node gets its round, fails, restarts, fails again and gets t
   CHECK(second.restarts == 1);
   agent.client.fail(1, exit_3(2));
   CHECK(agent.next<Broken>().ends_job);
-  agent.request.worker_exits.victims = {{3, "exit 1"}};
+  agent.request.worker_exits.failed = {{3, "exit 1"}};
   agent.join(4);
   const auto failed = std::get<Failed>(agent.next<Closed>().ending);
   CHECK(failed.root_cause.wait_status == 3 << 8);

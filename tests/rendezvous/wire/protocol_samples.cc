@@ -57,7 +57,7 @@ JoinRequest sample_request() {
   request.last_restarts = 1;
   request.restarts = 2;
   request.unreported_failure = sample_failure();
-  request.worker_exits.victims = {{5, "exit 1"}, {6, "killed by SIGABRT", true, true}};
+  request.worker_exits.failed = {{5, "exit 1"}, {6, "killed by SIGABRT", true, true}};
   request.worker_exits.stopped = {0, 1, 2};
   request.worker_exits.killed = {2};
   request.worker_exits.signal = "SIGTERM";

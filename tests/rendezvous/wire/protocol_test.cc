@@ -49,12 +49,12 @@ void check_same(const Failure& a, const Failure& b) {
 }
 
 void check_same(const WorkerExits& a, const WorkerExits& b) {
-  REQUIRE(a.victims.size() == b.victims.size());
-  for (size_t i = 0; i < a.victims.size(); ++i) {
-    CHECK(a.victims[i].rank == b.victims[i].rank);
-    CHECK(a.victims[i].how == b.victims[i].how);
-    CHECK(a.victims[i].consequence == b.victims[i].consequence);
-    CHECK(a.victims[i].lost_peer == b.victims[i].lost_peer);
+  REQUIRE(a.failed.size() == b.failed.size());
+  for (size_t i = 0; i < a.failed.size(); ++i) {
+    CHECK(a.failed[i].rank == b.failed[i].rank);
+    CHECK(a.failed[i].how == b.failed[i].how);
+    CHECK(a.failed[i].consequence == b.failed[i].consequence);
+    CHECK(a.failed[i].lost_peer == b.failed[i].lost_peer);
   }
   REQUIRE(a.calls.size() == b.calls.size());
   for (size_t i = 0; i < a.calls.size(); ++i) {
@@ -272,7 +272,7 @@ TEST_CASE("a node that stopped a hundred thousand workers reports the first of t
   WorkerExits& worker_exits = request.worker_exits;
   const int last = std::numeric_limits<int>::max();
   for (int i = 0; i < 100'000; ++i) {
-    worker_exits.victims.push_back({last - i, nasty(1'000)});
+    worker_exits.failed.push_back({last - i, nasty(1'000)});
     worker_exits.stopped.push_back(last - i);
     worker_exits.killed.push_back(last - i);
     worker_exits.places.push_back({{last - i}, WorkerPlace::Kind::waiting, nasty(1'000), 1e9});
@@ -281,10 +281,10 @@ TEST_CASE("a node that stopped a hundred thousand workers reports the first of t
   worker_exits.seconds = 1e9;
   const auto arrived =
       sent_and_received<message::Join>(message::Join{request}).request.worker_exits;
-  REQUIRE(arrived.victims.size() > 100);
-  CHECK(arrived.victims.size() < worker_exits.victims.size());
-  CHECK(arrived.victims.front().rank == last);
-  CHECK(arrived.victims.front().how.size() > 32);
+  REQUIRE(arrived.failed.size() > 100);
+  CHECK(arrived.failed.size() < worker_exits.failed.size());
+  CHECK(arrived.failed.front().rank == last);
+  CHECK(arrived.failed.front().how.size() > 32);
   REQUIRE(arrived.stopped.size() > 1'000);
   CHECK(arrived.stopped.size() < worker_exits.stopped.size());
   CHECK(arrived.places.empty());  // a part of them could accuse the wrong rank

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A rank that fails because another one did, before its node was asked to stop, is reported as a
-# victim.
+# A rank that fails because another one did, before its node was asked to stop, is reported as one that failed, too.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 job=(--nnodes 2 --rdzv_endpoint "$here:29500" --heartbeat_interval 60 --lease 600)
 program='
