@@ -62,11 +62,11 @@ class MasterConnection {
   void search(MasterSearch::Found found);
 
   /// If one of `addresses` is this host's, hosts the master at the first free one of its ports.
-  /// Then makes the client. If another process has the port, it should be the master. If it never
-  /// answers (such as a stuck one of an earlier job), or is lost before this node's first round,
-  /// this node becomes the master once the port is free: it makes a new client, and calls
-  /// `became_master` from the executor. An elected master may come later; calls `stepped_down` if
-  /// it had to end. Errors: as Server::listen.
+  /// Then makes the client. If another process has the port, that should be the master. If that
+  /// process never answers (it may be stuck, and of an earlier job), or is lost before this node's
+  /// first round, this node becomes the master once the port is free: it makes a new client, and
+  /// calls `became_master` from the executor. A node may also be elected later; calls
+  /// `stepped_down` if an elected master had to end. Errors: as Server::listen.
   Result<> open(const rendezvous::Resolver::Addresses& addresses,
                 std::function<void()> became_master, std::function<void()> stepped_down);
 

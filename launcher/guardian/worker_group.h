@@ -66,10 +66,11 @@ class WorkerGroup {
   void adopt(std::vector<Child>& children, std::chrono::steady_clock::time_point started);
 
   /// Sends `signal` to the processes of each worker that signal_targets() chooses, or to its whole
-  /// group. The rest gets it when the worker has ended, or if it still runs a moment after all of
-  /// those processes have. SIGKILL follows after the grace. A second call kills immediately. When
-  /// no worker runs any more, orphans get SIGTERM, within the same grace. So do orphans that are
-  /// left a second after the last worker has ended without stop(). all_ended follows.
+  /// group. The worker's other processes get it when the worker has ended, or if the worker still
+  /// runs a moment after the chosen ones have ended. SIGKILL follows after the grace. A second call
+  /// kills immediately. When no worker runs any more, orphans get SIGTERM, within the same grace.
+  /// So do orphans that are left a second after the last worker has ended without stop().
+  /// all_ended follows.
   void stop(int signal, bool to_whole_groups = false);
 
   /// Sends `signal` to one worker's group. False: there is no such local rank, or it has ended.

@@ -107,8 +107,9 @@ std::optional<Behind> CallOrder::behind_in(const Places& group) const {
   const auto is_missing = [number](const CallPlace& place) { return place.begun < number; };
   if (!std::ranges::any_of(group, is_missing)) return still_inside(group, number);
   const auto waits = [number](const CallPlace& place) { return place.open == number; };
-  Behind behind = {missing(group, number), ranks_where(group, waits),
-                   std::ranges::find_if(group, waits)->shown};
+  Behind behind = {.ranks = missing(group, number),
+                   .waiting = ranks_where(group, waits),
+                   .awaited = std::ranges::find_if(group, waits)->shown};
   if (behind.ranks.empty() || behind.ranks.size() > behind.waiting.size()) return std::nullopt;
   return behind;
 }

@@ -27,13 +27,13 @@ class CallOrder {
 
   void add(const CallPlace& place);
 
-  /// Returns the ranks that are behind. If calls of one number differ, these are the fewer ranks.
-  /// Else, in the call that a group cannot end, they are:
-  /// - ranks that have not begun it, and are in no call of another group, where they may wait
-  ///   themselves;
-  /// - else the ranks that are still in it while the others wait in a later one.
-  /// nullopt: none is behind, or more are than wait, so that the waiting ranks may be wrong. Ranks
-  /// that `may_be` refuses are not behind either, but perhaps those of another group.
+  /// Returns the ranks that are behind. If the ranks of a group made different calls under one
+  /// number, these are the fewer ranks. Else, in the call that the group cannot end, they are:
+  /// - the ranks that have not begun it, without those in a call of another group, where they may
+  ///   wait themselves;
+  /// - if all have begun it, the ranks that are still in it while the others wait in a later one.
+  /// If `may_be` refuses the ranks of a group, another group's may be behind. nullopt: no rank is
+  /// behind, or more are than wait, and then the waiting ranks may be wrong.
   std::optional<Behind> behind(const std::function<bool(const Behind&)>& may_be) const;
 
  private:

@@ -53,9 +53,10 @@ Result<std::uint16_t> free_port(const boost::asio::ip::address& address);
 /// another host does. `addresses` are the endpoint's, also those of other hosts; `is_host`, if
 /// given, decides.
 ///
-/// It listens on every address if the endpoint's only address is a loopback one, as a host's own
-/// name often has it there (Debian's 127.0.1.1), or if the user says that an address is ours which
-/// no interface has: it may be translated on the way. Else the others could not reach it.
+/// In two cases it listens on every address, as the others could not reach it otherwise: the
+/// endpoint's only address is a loopback one, which a host's own name often has (Debian's
+/// 127.0.1.1); or the user says that the address is this host's, but no interface has it, and it
+/// may be translated on the way.
 std::optional<std::vector<boost::asio::ip::tcp::endpoint>> where_to_host(
     const Endpoint& endpoint, const std::vector<boost::asio::ip::tcp::endpoint>& addresses,
     std::optional<bool> is_host);
