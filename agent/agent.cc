@@ -465,8 +465,8 @@ void Agent::report_waiting() {
 
 void Agent::report_job_failure() {
   const rendezvous::Failure& cause = failed_->root_cause;
-  const bool is_told = job_.workers_report && exit_status(cause).code() == 1;
-  if (!is_told) log::error(failure_report(*failed_));
+  const bool workers_have_reported = job_.workers_report && exit_status(cause).code() == 1;
+  if (!workers_have_reported) log::error(failure_report(*failed_));
   if (job_.error_file.empty()) return;
   const std::string worker_file =
       failed_->round == layout_.round ? workers_.error_file_of(cause.rank) : "";

@@ -129,7 +129,7 @@ void RoundEnd::note_wait(const rendezvous::Failure& failure,
   if (stack.empty()) return;
   const StackPlace at = stack_place(stack);
   if (at.kind != StackPlace::Kind::collective && at.kind != StackPlace::Kind::backward) return;
-  add_told(exits_.places, {{{failure.rank}, rendezvous::WorkerPlace::Kind::collective, at.text}});
+  add_waits(exits_.places, {{{failure.rank}, rendezvous::WorkerPlace::Kind::collective, at.text}});
 }
 
 /// Reports `first`. Waits if all failures mention a lost peer, and that peer's may still come.
@@ -175,7 +175,7 @@ void RoundEnd::stop(int signal) {
 
 void RoundEnd::set_places(std::vector<rendezvous::WorkerPlace> places,
                           std::vector<rendezvous::CallPlace> calls) {
-  add_told(places, exits_.places);
+  add_waits(places, exits_.places);
   exits_.places = std::move(places);
   std::set<int> left;  // by ranks that have failed since: it holds
   for (const rendezvous::CallPlace& call : exits_.calls) {

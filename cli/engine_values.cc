@@ -196,8 +196,9 @@ class Filler {
     const auto& rank = allocation_.node_rank;
     const auto& nodes = allocation_.nodes;
     const bool is_first = rank && rank->value == 0 && nodes && nodes->value > 1;
-    const bool is_told = allocation_.engine != Engine::lsf && allocation_.engine != Engine::sge;
-    const bool by_user = gives("nnodes") && !is_told;
+    const bool may_have_started_this =
+        allocation_.engine != Engine::lsf && allocation_.engine != Engine::sge;
+    const bool by_user = gives("nnodes") && !may_have_started_this;
     return agent_starter(allocation_.engine) && !allocation_.on_every_node && (!rank || is_first) &&
            !gives("node_rank") && !gives("rdzv_endpoint") && !gives("master_addr") && !by_user;
   }

@@ -174,9 +174,9 @@ std::vector<rendezvous::WorkerPlace> grouped(const std::vector<rendezvous::Worke
   return groups;
 }
 
-void add_told(std::vector<rendezvous::WorkerPlace>& places,
-              const std::vector<rendezvous::WorkerPlace>& told) {
-  for (const rendezvous::WorkerPlace& place : told) {
+void add_waits(std::vector<rendezvous::WorkerPlace>& places,
+               const std::vector<rendezvous::WorkerPlace>& waits) {
+  for (const rendezvous::WorkerPlace& place : waits) {
     for (const int rank : place.ranks) {
       const auto seen = std::ranges::find_if(places, [rank](const rendezvous::WorkerPlace& each) {
         return std::ranges::count(each.ranks, rank) > 0;

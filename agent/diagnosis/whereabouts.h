@@ -50,7 +50,7 @@ std::vector<rendezvous::WorkerPlace> grouped(const std::vector<rendezvous::Worke
 
 /// Adds the places, all collectives, where workers say that they waited until they failed. A place
 /// seen before stays if it says more than that the worker waited.
-void add_told(std::vector<rendezvous::WorkerPlace>& places,
-              const std::vector<rendezvous::WorkerPlace>& told);
+void add_waits(std::vector<rendezvous::WorkerPlace>& places,
+               const std::vector<rendezvous::WorkerPlace>& waits);
 
 }  // namespace ddprun::agent

@@ -25,7 +25,7 @@ std::string mpi_library_in(std::string_view maps) {
 }
 
 void MpiHint::begin(int rank, pid_t pid) {
-  if (is_told_) return;
+  if (has_warned_) return;
   timer_.expires_after(kTimeToLoad);
   timer_.async_wait([this, rank, pid](boost::system::error_code cancelled) {
     if (!cancelled) look(rank, pid);
@@ -35,8 +35,8 @@ void MpiHint::begin(int rank, pid_t pid) {
 void MpiHint::look(int rank, pid_t pid) {
   files_.run([pid] { return mpi_library_in(file_text("/proc/" + std::to_string(pid) + "/maps")); },
              [this, rank](const std::string& library) {
-               if (library.empty() || is_told_) return;
-               is_told_ = true;
+               if (library.empty() || has_warned_) return;
+               has_warned_ = true;
                log::warning(ranks_text({rank}) + " has loaded " + printable(library) +
                             ", and the ranks of MPI are not connected: each is rank 0 of 1; add "
                             "--mpi both to connect them, --mpi none to leave them");

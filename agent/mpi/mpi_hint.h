@@ -36,7 +36,7 @@ class MpiHint {
 
   boost::asio::steady_timer timer_;
   AsyncJobs files_;
-  bool is_told_ = false;
+  bool has_warned_ = false;
 };
 
 }  // namespace ddprun::agent

@@ -164,8 +164,8 @@ void MpiRound::ended(int local_rank, std::function<void()> known) {
   ask(MpiQuestion::ended, local_rank, [known = std::move(known)](int) { known(); });
 }
 
-void MpiRound::lost(int local_rank, std::function<void(bool others)> told) {
-  ask(MpiQuestion::lost, local_rank, [told = std::move(told)](int code) { told(code != 0); });
+void MpiRound::lost(int local_rank, std::function<void(bool others)> known) {
+  ask(MpiQuestion::lost, local_rank, [known = std::move(known)](int code) { known(code != 0); });
 }
 
 void MpiRound::ask(MpiQuestion question, int local_rank, std::function<void(int code)> known) {

@@ -53,9 +53,9 @@ class MpiRound {
   /// The rank's process has ended: calls `known` when of() has all that it did, once.
   void ended(int local_rank, std::function<void()> known);
 
-  /// The rank is_survivable(): tells the others that it is lost, and then calls `told`, once, with
+  /// The rank is_survivable(): tells the others that it is lost, and then calls `known`, once, with
   /// whether any other rank is left.
-  void lost(int local_rank, std::function<void(bool others)> told);
+  void lost(int local_rank, std::function<void(bool others)> known);
 
   /// Calls what waits to be called; nothing more will be known.
   void give_up();

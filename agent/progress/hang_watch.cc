@@ -40,7 +40,7 @@ void HangWatch::restart() {
 void HangWatch::beat(int rank, Time now) {
   if (stood_still(now)) restart();
   Rank& known = ranks_[rank];
-  if (known.last && known.beats > kFirstBeats && !told_) {
+  if (known.last && known.beats > kFirstBeats && !reported_quiet_) {
     known.longest_pause = std::max(known.longest_pause, now - *known.last);
   }
   known.last = now;
@@ -50,24 +50,25 @@ void HangWatch::beat(int rank, Time now) {
 
 HangWatch::News HangWatch::look(const Signs& signs, Time now) {
   const bool still = stood_still(now);
-  if (still && !told_) restart();
+  if (still && !reported_quiet_) restart();
   // A late look counts no more than one in time.
   const Duration since = now - std::exchange(looked_, now);
   const Duration step = still ? Duration::zero() : std::min(since, interval_);
-  const bool held = signs.held && !told_;  // a debugger may have come to see why they are quiet
+  const bool held =
+      signs.held && !reported_quiet_;  // a debugger may have come to see why they are quiet
   const bool worked = std::exchange(beaten_, false) || signs.work || held;
   beatless_ = worked ? Duration::zero() : beatless_ + step;
   const bool active = (signs.cpu || signs.output) && !signs.blocked;
   signless_ = worked || active ? Duration::zero() : signless_ + step;
   silent_ = worked || (signs.output && !signs.blocked) ? Duration::zero() : silent_ + step;
   interval_ = next_interval();
-  const bool over = (told_ && quiet_for() == Duration::zero()) ||
-                    (told_busy_ && silent_ == Duration::zero() && step > Duration::zero());
-  if (over) return restart(), told_ = told_busy_ = false, News::progress;
-  if (told_) return News::none;
-  if (is_quiet()) return told_ = true, News::quiet;
+  const bool over = (reported_quiet_ && quiet_for() == Duration::zero()) ||
+                    (reported_busy_ && silent_ == Duration::zero() && step > Duration::zero());
+  if (over) return restart(), reported_quiet_ = reported_busy_ = false, News::progress;
+  if (reported_quiet_) return News::none;
+  if (is_quiet()) return reported_quiet_ = true, News::quiet;
   if (is_steady() || silent_ < kComputing * limit()) return News::none;
-  return silent_ = Duration::zero(), told_busy_ = true, News::busy;
+  return silent_ = Duration::zero(), reported_busy_ = true, News::busy;
 }
 
 bool HangWatch::is_steady() const {

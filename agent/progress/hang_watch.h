@@ -75,9 +75,9 @@ class HangWatch {
 
   const std::optional<Duration> given_;
   std::map<int, Rank> ranks_;
-  bool beaten_ = false;  ///< since the last look
-  bool told_ = false;    ///< News::quiet was the last news
-  bool told_busy_ = false;
+  bool beaten_ = false;          ///< since the last look
+  bool reported_quiet_ = false;  ///< News::quiet was the last news
+  bool reported_busy_ = false;
   Duration beatless_{};  ///< the time without a beat and work
   Duration signless_{};  ///< the time without any sign
   Duration silent_{};    ///< the time without any sign but `cpu`, since News::busy

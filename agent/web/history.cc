@@ -12,11 +12,11 @@ namespace ddprun::agent::web {
 namespace {
 
 constexpr size_t kMostEvents = 50;
-constexpr size_t kMostTold = 1000;  // bytes of each
+constexpr size_t kMostText = 1000;  // bytes of each
 
 /// Cuts first: so nothing here takes longer if a worker wrote more.
-std::string told(std::string text) {
-  return cut(printable(cut(std::move(text), kMostTold)), kMostTold);
+std::string short_text(std::string text) {
+  return cut(printable(cut(std::move(text), kMostText)), kMostText);
 }
 
 }  // namespace
@@ -44,7 +44,7 @@ void History::failed(double at, const rendezvous::Failure& failure, std::string 
   ++failures_[cause_of(failure)];
   round_ended(at);
   state_ = "failed";
-  matter_ = told(std::move(sentence));
+  matter_ = short_text(std::move(sentence));
   add(at, "failure", matter_);
   if (failure.pid != 0 && !failure.hung) latest_.back().rank = failure.rank;
 }
@@ -52,17 +52,17 @@ void History::failed(double at, const rendezvous::Failure& failure, std::string 
 void History::changed(double at, std::string sentence) {
   round_ended(at);
   state_ = "regrouping";
-  matter_ = told(std::move(sentence));
+  matter_ = short_text(std::move(sentence));
   add(at, "change", matter_);
 }
 
 void History::suspected(double at, std::string sentence) {
-  add(at, "suspect", told(std::move(sentence)));
+  add(at, "suspect", short_text(std::move(sentence)));
 }
 
 void History::stalled(double at, std::string lines) {
   hangs_ = lines.find('\n') != std::string::npos;
-  lines = told(std::move(lines));
+  lines = short_text(std::move(lines));
   matter_ = hangs_ ? lines : "";
   state_ = hangs_ ? "hangs" : "running";
   add(at, hangs_ ? "hang" : "progress", std::move(lines));
@@ -71,7 +71,7 @@ void History::stalled(double at, std::string lines) {
 void History::warned(double at, std::string sentence) {
   if (is_over_) return;
   state_ = "warning";
-  matter_ = told(std::move(sentence));
+  matter_ = short_text(std::move(sentence));
   add(at, "warning", matter_);
 }
 
@@ -82,19 +82,19 @@ void History::recovered(double at, std::string sentence) {
     state_ = "running";
     matter_.clear();
   }
-  add(at, "progress", told(std::move(sentence)));
+  add(at, "progress", short_text(std::move(sentence)));
 }
 
 void History::stopping(double at, std::string sentence) {
   state_ = "stopping";
-  matter_ = told(std::move(sentence));
+  matter_ = short_text(std::move(sentence));
   add(at, "stop", matter_);
 }
 
 void History::ended(double at, const char* state, std::string sentence, bool well) {
   is_over_ = true;
   state_ = state;
-  running_ = told(std::move(sentence));
+  running_ = short_text(std::move(sentence));
   matter_ = well ? "" : running_;
   add(at, "end", running_);
 }

@@ -39,7 +39,8 @@ void Preload::start() {
   template_ = std::make_unique<launcher::ForkTemplate>(
       executor_,
       launcher::ForkTemplate::Hooks{
-          .told = [this](const launcher::TemplateMessage& message) { on_told(message); },
+          .import_ended =
+              [this](const launcher::TemplateMessage& message) { on_import_ended(message); },
           .printed = [this](std::string_view line) { on_printed(line); },
           .ended =
               [this](launcher::ExitStatus status, const std::optional<Error>& exec_failure) {
@@ -85,7 +86,7 @@ std::string Preload::importing() const {
   return state_ == State::importing ? "importing " + preloaded_text(job_) : "";
 }
 
-void Preload::on_told(const launcher::TemplateMessage& message) {
+void Preload::on_import_ended(const launcher::TemplateMessage& message) {
   using Kind = launcher::TemplateMessage::Kind;
   if (state_ != State::importing) return;
   if (message.kind == Kind::refused) return refuse(message.text);

@@ -63,7 +63,7 @@ class Preload {
   enum class State { off, importing, ready, ended };
 
   void start();
-  void on_told(const launcher::TemplateMessage& message);
+  void on_import_ended(const launcher::TemplateMessage& message);
   void on_printed(std::string_view line);
   void on_ended(launcher::ExitStatus status, const std::optional<Error>& exec_failure);
   void refuse(const std::string& cause);

@@ -137,7 +137,7 @@ void ForkTemplate::on_message(std::string_view bytes) {
   const auto message = parse_template_message(bytes);
   const bool answers = message && message->kind >= Kind::started;
   if (!message || answers != is_forking()) return break_line();
-  if (!answers) return hooks_.told(*message);
+  if (!answers) return hooks_.import_ended(*message);
   if (message->kind == Kind::done) return on_done();
   if (message->kind == Kind::started) {
     take_worker(message->pid);

@@ -34,8 +34,8 @@ struct Forked {
 class ForkTemplate {
  public:
   struct Hooks {
-    std::function<void(const TemplateMessage&)> told;  ///< ready, refused or failed
-    std::function<void(std::string_view)> printed;     ///< a line of its stdout or stderr
+    std::function<void(const TemplateMessage&)> import_ended;  ///< ready, refused or failed
+    std::function<void(std::string_view)> printed;             ///< a line of its stdout or stderr
     /// Once; it must not destroy this. The `done` of fork() may follow. `exec_failure`: why it was
     /// never executed.
     std::function<void(ExitStatus, const std::optional<Error>& exec_failure)> ended;

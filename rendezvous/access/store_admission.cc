@@ -40,13 +40,13 @@ StoreAdmission::Actions StoreAdmission::arrived(Number number, SocketEnds ends) 
 }
 
 StoreAdmission::Actions StoreAdmission::line_opened(ConnectionId id, std::string address,
-                                                    const std::vector<std::string>& told) {
+                                                    const std::vector<std::string>& others) {
   lines_from_.emplace(address, id);
   Line& line = lines_[id];
   line.addresses.push_back(std::move(address));
-  for (const std::string& other : told) {
+  for (const std::string& other : others) {
     if (has(line.addresses, other)) continue;
-    lines_told_.emplace(other, id);
+    lines_by_other_.emplace(other, id);
     line.addresses.push_back(other);
   }
   forget_lost(line.addresses);
@@ -55,7 +55,7 @@ StoreAdmission::Actions StoreAdmission::line_opened(ConnectionId id, std::string
     if (here == waiting_at_.end()) continue;
     const bool is_own = from == line.addresses.front();
     for (const Number number : here->second) {
-      if (is_own || waiting_.at(number).questions < kMostTold) add_question(line, number);
+      if (is_own || waiting_.at(number).questions < kMostByOther) add_question(line, number);
     }
   }
   Actions actions;
@@ -70,7 +70,7 @@ StoreAdmission::Actions StoreAdmission::line_closed(ConnectionId id, Time now) {
   lines_.erase(found);
   lines_from_.erase({line.addresses.front(), id});
   for (std::size_t i = 1; i < line.addresses.size(); ++i) {
-    lines_told_.erase({line.addresses[i], id});
+    lines_by_other_.erase({line.addresses[i], id});
   }
   for (const std::string& address : line.addresses) ++lost_at_[address];
   const std::string own = line.addresses.front();
@@ -175,7 +175,7 @@ void StoreAdmission::refuse_if_denied(Number number, Actions& actions) {
 std::vector<ConnectionId> StoreAdmission::lines_to_ask(const std::string& address) const {
   std::vector<ConnectionId> lines;
   add_lines_at(address, lines_from_, SIZE_MAX, lines);
-  add_lines_at(address, lines_told_, lines.size() + kMostTold, lines);
+  add_lines_at(address, lines_by_other_, lines.size() + kMostByOther, lines);
   return lines;
 }
 

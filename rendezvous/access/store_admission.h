@@ -68,7 +68,7 @@ class StoreAdmission {
   static constexpr std::size_t kMostAsked = 256;
   /// The most nodes that are asked because they reported the address: many hosts use the same
   /// address inside, for their containers, and no other host connects from it.
-  static constexpr std::size_t kMostTold = 64;
+  static constexpr std::size_t kMostByOther = 64;
 
   struct Admit {
     Number connection;
@@ -96,9 +96,9 @@ class StoreAdmission {
   /// All waiting connections were closed.
   void clear();
 
-  /// A node at `address`, and at those that it `told`, can be asked on line `id` from now on, or no
-  /// longer.
-  Actions line_opened(ConnectionId id, std::string address, const std::vector<std::string>& told);
+  /// A node at `address`, which has reported the addresses `others`, too, can be asked on line `id`
+  /// from now on, or no longer.
+  Actions line_opened(ConnectionId id, std::string address, const std::vector<std::string>& others);
   Actions line_closed(ConnectionId id, Time now);
 
   /// The answer to the question on line `id`: whether each connection is its user's. An answer of
@@ -143,10 +143,10 @@ class StoreAdmission {
   std::unordered_map<Number, Waiting> waiting_;
   std::unordered_map<std::string, std::set<Number>> waiting_at_;  ///< by the address of the client
   std::map<ConnectionId, Line> lines_;
-  LinesAt lines_from_;    ///< by the line's own address
-  LinesAt lines_told_;    ///< by the other addresses
-  LostLines lost_lines_;  ///< oldest first
-  LostFrom lost_from_;    ///< by the line's own address, oldest first
+  LinesAt lines_from_;      ///< by the line's own address
+  LinesAt lines_by_other_;  ///< by the other addresses
+  LostLines lost_lines_;    ///< oldest first
+  LostFrom lost_from_;      ///< by the line's own address, oldest first
   std::unordered_map<std::string, std::size_t>
       lost_at_;  ///< the number of lost lines at an address
 };

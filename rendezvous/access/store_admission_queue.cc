@@ -93,9 +93,9 @@ void StoreAdmissionQueue::judge(StoreAdmission::Number number, const SocketOwner
 }
 
 void StoreAdmissionQueue::line_opened(ConnectionId line, std::string address,
-                                      const std::vector<std::string>& told) {
+                                      const std::vector<std::string>& others) {
   if (access_ != StoreAccess::nodes_only) return;
-  perform(admission_.line_opened(line, std::move(address), told));
+  perform(admission_.line_opened(line, std::move(address), others));
 }
 
 void StoreAdmissionQueue::line_closed(ConnectionId line) {

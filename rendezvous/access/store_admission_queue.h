@@ -48,7 +48,7 @@ class StoreAdmissionQueue {
   void arrived(Socket socket, std::string_view received, store::ConnectionSlot slot);
 
   /// These do the same as in StoreAdmission.
-  void line_opened(ConnectionId line, std::string address, const std::vector<std::string>& told);
+  void line_opened(ConnectionId line, std::string address, const std::vector<std::string>& others);
   void line_closed(ConnectionId line);
   void answered(ConnectionId line, const std::vector<bool>& ours);
 

@@ -16,7 +16,7 @@ namespace ddprun::rendezvous {
 namespace {
 
 constexpr size_t kMostRanks = 3;
-constexpr int kMostTold = 4096;    // of a range that a program wrote
+constexpr int kMostNamed = 4096;   // of a range that a program wrote
 constexpr size_t kMostPieces = 8;  // of a list of ranks
 
 /// Whether "rank" after this character is a part of another word: "Frank 2", "local_rank 2".
@@ -56,19 +56,19 @@ std::vector<int> ranks_of_list(std::string_view text) {
     const size_t dash = std::min(part.find('-'), part.size());
     const auto first = whole_number(part.substr(0, dash), 0);
     const auto last = dash < part.size() ? whole_number(part.substr(dash + 1), 0) : first;
-    if (!first || !last || *first > *last || *last - *first >= kMostTold) return {};
+    if (!first || !last || *first > *last || *last - *first >= kMostNamed) return {};
     for (int rank = *first; rank <= *last; ++rank) ranks.push_back(rank);
   }
   return ranks;
 }
 
 /// The ranks of "rank 3 is at #2 barrier", and what they did.
-struct Told {
+struct Named {
   std::vector<int> ranks;
   std::string_view what;
 };
 
-Told told_in(std::string_view clause) {
+Named named_in(std::string_view clause) {
   for (const auto& [begin, verb] :
        {std::pair<std::string_view, std::string_view>{"rank ", " is "}, {"ranks ", " are "}}) {
     const size_t end = clause.find(verb);
@@ -106,7 +106,7 @@ std::string_view words_of(const Failure& failure) {
 }  // namespace
 
 /// If there is a third group, or both groups are as large, the first one need not be to blame.
-std::string told_suspect(const Failure& failure, const Nodes& nodes) {
+std::string named_suspect(const Failure& failure, const Nodes& nodes) {
   constexpr std::string_view kOthers = ", the others ";
   const std::string_view text = words_of(failure);
   const size_t others = text.rfind(kOthers);
@@ -114,16 +114,17 @@ std::string told_suspect(const Failure& failure, const Nodes& nodes) {
   const size_t after_other_words = text.rfind("; rank", others);
   const size_t begin = std::max(after_other_words + 1, text.rfind(": rank", others) + 1);
   if (begin == 0) return "";
-  const Told told = told_in(text.substr(begin + 1, others - begin - 1));
+  const Named named = named_in(text.substr(begin + 1, others - begin - 1));
   const std::string_view rest = text.substr(others + kOthers.size());
-  const bool is_fewer = begin == after_other_words + 1 || told.ranks.size() == 1;
+  const bool is_fewer = begin == after_other_words + 1 || named.ranks.size() == 1;
   const bool is_known =
-      is_call_status(told.what) && told.what.find(", ") == text.npos && is_call_status(rest);
-  const std::string hosts = hosts_of(told.ranks, nodes);
+      is_call_status(named.what) && named.what.find(", ") == text.npos && is_call_status(rest);
+  const std::string hosts = hosts_of(named.ranks, nodes);
   if (hosts.empty() || !is_fewer || !is_known) return "";
-  return ranks_text(told.ranks, kMostPieces) + " (" + hosts + ")" +
-         (told.ranks.size() == 1 ? " is" : " are") + " the likely cause: " + printable(told.what) +
-         ", while the others were " + printable(rest.substr(0, rest.find_first_of(";\n")));
+  return ranks_text(named.ranks, kMostPieces) + " (" + hosts + ")" +
+         (named.ranks.size() == 1 ? " is" : " are") +
+         " the likely cause: " + printable(named.what) + ", while the others were " +
+         printable(rest.substr(0, rest.find_first_of(";\n")));
 }
 
 std::string named_ranks_text(const Failure& failure, const Nodes& nodes) {

@@ -15,6 +15,6 @@ std::string named_ranks_text(const Failure& failure, const Nodes& nodes);
 /// "rank 3 (gpu-02) is the likely cause: at #2 barrier, while the others were at #2 all_reduce":
 /// the ranks that the error of `ddp` at the end of `failure` blames, if calls differ or ranks wait
 /// for one. Empty: there are none. Pure.
-std::string told_suspect(const Failure& failure, const Nodes& nodes);
+std::string named_suspect(const Failure& failure, const Nodes& nodes);
 
 }  // namespace ddprun::rendezvous

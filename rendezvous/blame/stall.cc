@@ -66,7 +66,7 @@ void Stall::heard(const Node& node, const NodeProgress& progress) {
   if (node.state != NodeState::running || node.last_round != progress.round) return;
   if (std::exchange(round_, progress.round) != progress.round) {
     quiet_.clear();
-    told_ = false;
+    reported_ = false;
   }
   if (progress.quiet) {
     quiet_[node.id] = progress;
@@ -102,9 +102,9 @@ bool Stall::is_of_this_round(const Nodes& nodes) const {
 }
 
 Stall::News Stall::look(const Nodes& nodes, int running) {
-  if (told_ && !is_of_this_round(nodes)) told_ = false;  // the round ended otherwise
+  if (reported_ && !is_of_this_round(nodes)) reported_ = false;  // the round ended otherwise
   const bool all = are_all_quiet(nodes, running);
-  if (std::exchange(told_, all) == all) return News::none;
+  if (std::exchange(reported_, all) == all) return News::none;
   return all ? News::stalled : News::over;
 }
 

@@ -42,7 +42,7 @@ class Stall {
 
   int round_ = -1;
   std::map<NodeId, NodeProgress> quiet_;  ///< of that round
-  bool told_ = false;
+  bool reported_ = false;
 };
 
 }  // namespace ddprun::rendezvous

@@ -217,7 +217,7 @@ std::optional<int> Suspect::named() const {
 
 std::string Suspect::text() const {
   std::string text = failed_waiting_.empty() ? "" : sentence();
-  if (text.empty()) text = told_;
+  if (text.empty()) text = named_;
   const std::string differ = releases_.text();
   return text.empty() || differ.empty() ? text + differ : text + "; " + differ;
 }

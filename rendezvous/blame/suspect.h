@@ -19,16 +19,17 @@ namespace ddprun::rendezvous {
 /// which the report shows; if others compute without a stack, as all may wait for one of them; or
 /// if more ranks differ than wait. If a rank shows that it waits in a collective, a rank is named
 /// that waits elsewhere, or else one that computes elsewhere. If every rank waits in a collective,
-/// the one rank is named that waits in another one than all others. These decide first, in this
-/// order: a stopped rank; call numbers, if known, as a rank that computes may be behind, too; ranks
-/// that ended with exit code 0 while others lost them, or waited in a collective.
+/// and one in another collective than all the others, that rank is named. These decide first, in
+/// this order: a stopped rank; the numbers of calls, if known, as a rank that computes may be
+/// behind, too; ranks that ended with exit code 0 while others lost them, or waited in a
+/// collective.
 class Suspect {
  public:
   /// Call it once for each node, whose workers have these ranks; it ignores reports of other ranks.
   void add(const WorkerExits& of_node, const std::string& host, int first_rank, int local_size);
 
   /// Takes a sentence about ranks that the first failure names, used if nothing else decides.
-  void add_told(std::string sentence) { told_ = std::move(sentence); }
+  void add_named(std::string sentence) { named_ = std::move(sentence); }
 
   /// "rank 1 (gpu-02) is the likely cause: asleep (clock_nanosleep) for 612 s, while ranks 0, 2-7
   /// waited". If the ranks have several releases of a library, it names these, too. Empty: cannot
@@ -80,7 +81,7 @@ class Suspect {
   std::vector<int> failed_waiting_;  ///< ranks that failed as a consequence
   bool has_lost_peer_ = false;       ///< one of them says that a peer ended
   bool has_own_cause_ = false;       ///< a rank failed for a reason of its own
-  std::string told_;
+  std::string named_;
 };
 
 }  // namespace ddprun::rendezvous

@@ -125,7 +125,7 @@ ElectionActions Election::record(std::string state, Time now) {
   end_if_over(now);
   if (!epoch_) return take();
   state_ = std::move(state);
-  is_delay_told_ = false;
+  is_delay_reported_ = false;
   if (!write_) write(now);
   return take();
 }
@@ -245,7 +245,7 @@ ElectionActions Election::failed(std::uint64_t number, const std::string& reason
     write_.reset();
     state_lease_.reset();  // it may be over
     next_write_ = now + pause();
-    if (!std::exchange(is_delay_told_, true)) act(election_action::Delayed{reason});
+    if (!std::exchange(is_delay_reported_, true)) act(election_action::Delayed{reason});
   }
   return take();
 }

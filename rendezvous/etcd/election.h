@@ -158,7 +158,7 @@ class Election {
   std::optional<std::string> state_;  // to be written
   std::optional<Pending> write_;      // Grant for the state's lease, or Record
   std::optional<Time> next_write_;    // the last attempt failed
-  bool is_delay_told_ = false;
+  bool is_delay_reported_ = false;
   std::string trouble_;  // why the last renewal failed
 };
 

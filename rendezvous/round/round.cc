@@ -499,7 +499,7 @@ Notifications Round::break_round(const Broken& news) {
   since_ = now_;
   suspect_ = {};
   is_suspect_sought_ = news.root_cause && news.root_cause->pid != 0;
-  if (news.root_cause) suspect_.add_told(told_suspect(*news.root_cause, nodes_));
+  if (news.root_cause) suspect_.add_named(named_suspect(*news.root_cause, nodes_));
   Notifications notifications;
   for (auto& [id, node] : nodes_) {
     if (node.state != NodeState::running && node.state != NodeState::finished) continue;

@@ -277,8 +277,8 @@ class ServerSessions {
   EvictionQueue evictions_;
   NodeId last_node_ = 0;
   bool stop_asked_ = false;
-  bool told_of_commands_ = false;  ///< a warning said that they differ
-  std::string waiting_for_;        ///< for all agents that ask at about the same time
+  bool warned_of_commands_ = false;  ///< a warning said that they differ
+  std::string waiting_for_;          ///< for all agents that ask at about the same time
   Time waiting_for_made_{};
 };
 

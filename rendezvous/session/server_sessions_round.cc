@@ -159,10 +159,10 @@ void ServerSessions::take_join(NodeId node, JoinRequest request, Time now) {
   request.hosting = agent.own || is_resident;
   request.is_host = request.is_host || is_resident;
   agent.is_host = request.is_host;
-  const std::string other = told_of_commands_ ? "" : other_command_text(request, round_.nodes());
+  const std::string other = warned_of_commands_ ? "" : other_command_text(request, round_.nodes());
   Notifications notifications = round_.join(node, std::move(request), now);
   if (!other.empty() && round_.nodes().contains(node)) {
-    told_of_commands_ = true;
+    warned_of_commands_ = true;
     act(server_action::Warn{other});
   }
   deliver(std::move(notifications));

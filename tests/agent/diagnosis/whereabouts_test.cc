@@ -200,8 +200,8 @@ TEST_CASE("a worker's own word on where it waited counts, unless it was seen els
   std::vector<rendezvous::WorkerPlace> places = {{{0, 1}, Kind::waiting, "waiting (futex)", 9},
                                                  {{2}, Kind::elsewhere, "asleep (pause)", 7},
                                                  {{3}, Kind::unknown, "unknown"}};
-  add_told(places, {{{0}, Kind::collective, "in all_reduce (train.py:88)"},
-                    {{2, 3, 4}, Kind::collective, "in all_reduce (train.py:88)"}});
+  add_waits(places, {{{0}, Kind::collective, "in all_reduce (train.py:88)"},
+                     {{2, 3, 4}, Kind::collective, "in all_reduce (train.py:88)"}});
   REQUIRE(places.size() == 3);
   CHECK(places[0].ranks == std::vector{1});
   CHECK(places[1].ranks == std::vector{2});

@@ -45,8 +45,8 @@ struct Gate {
     return words(gate.arrived(number, ends(from, static_cast<std::uint16_t>(number))));
   }
   std::string opened(ConnectionId line, const std::string& address,
-                     const std::vector<std::string>& told = {}) {
-    return words(gate.line_opened(line, address, told));
+                     const std::vector<std::string>& others = {}) {
+    return words(gate.line_opened(line, address, others));
   }
   std::string closed(ConnectionId line) { return words(gate.line_closed(line, now)); }
   std::string answered(ConnectionId line, const std::vector<bool>& ours) {
@@ -233,13 +233,13 @@ TEST_CASE("a node that reports another node's address changes nothing for that n
 
 TEST_CASE("if many nodes report one address, some are asked, and each node that connects from it") {
   Gate gate;
-  constexpr ConnectionId kNodes = 3 * StoreAdmission::kMostTold;
+  constexpr ConnectionId kNodes = 3 * StoreAdmission::kMostByOther;
   for (ConnectionId line = 1; line <= kNodes; ++line) {
     gate.opened(line, "10.0.0." + std::to_string(line), {"172.17.0.1"});
   }
   gate.opened(kNodes + 1, "172.17.0.1");
   const auto asked = gate.gate.arrived(7, ends("172.17.0.1", 7));
-  CHECK(asked.size() == StoreAdmission::kMostTold + 1);
+  CHECK(asked.size() == StoreAdmission::kMostByOther + 1);
   CHECK(std::get<StoreAdmission::Ask>(asked.front()).line == kNodes + 1);
 }
 

@@ -51,44 +51,45 @@ TEST_CASE("named ranks: the likely cause is read at the end of stderr if there i
       "RuntimeError: Error: ddp: rank 0 timed out after 2 s in #9 barrier: rank 3 is in no call "
       "yet, the others at #9 "
       "barrier; the timeout is that of the call or the group\n\nAt:\n  train.py(3): wait\n";
-  CHECK(told_suspect(failure, pairs_of_ranks(2)) ==
+  CHECK(named_suspect(failure, pairs_of_ranks(2)) ==
         "rank 3 (gpu-02) is the likely cause: in no call yet, while the others were at #9 barrier");
 }
 
 TEST_CASE("named ranks: the fewer ranks at another call are the likely cause") {
   const Nodes nodes = pairs_of_ranks(3);
-  const auto told = [&nodes](const std::string& words) {
-    return told_suspect(failure_on_first("ddp::Error: ddp: " + words), nodes);
+  const auto named = [&nodes](const std::string& words) {
+    return named_suspect(failure_on_first("ddp::Error: ddp: " + words), nodes);
   };
   CHECK(
-      told(
+      named(
           "rank 3 is at #2 barrier, but rank 2 is at #2 all_reduce sum float32[4]; rank 3 is at #2 "
           "barrier, the others at #2 all_reduce sum float32[4]") ==
       "rank 3 (gpu-02) is the likely cause: at #2 barrier, while the others were at #2 all_reduce "
       "sum "
       "float32[4]");
-  CHECK(told("a and b differ; ranks 1, 4-5 are at #2 barrier, the others at #3 barrier") ==
+  CHECK(named("a and b differ; ranks 1, 4-5 are at #2 barrier, the others at #3 barrier") ==
         "ranks 1, 4, 5 (gpu-01, gpu-03) are the likely cause: at #2 barrier, while the others were "
         "at #3 "
         "barrier");
-  CHECK(told("rank 1 timed out after 8 s in #2 barrier: rank 3 is in no call since #1 barrier, the "
-             "others "
-             "at #2 barrier") ==
-        "rank 3 (gpu-02) is the likely cause: in no call since #1 barrier, while the others were "
-        "at #2 "
-        "barrier");
+  CHECK(
+      named("rank 1 timed out after 8 s in #2 barrier: rank 3 is in no call since #1 barrier, the "
+            "others "
+            "at #2 barrier") ==
+      "rank 3 (gpu-02) is the likely cause: in no call since #1 barrier, while the others were "
+      "at #2 "
+      "barrier");
   const std::string nobody;
   // Equal sides, three sides, other words, or an unknown rank.
-  CHECK(told("rank 1 timed out: ranks 2-3 are at #2 barrier, the others at #3 barrier") == nobody);
-  CHECK(told("rank 1 timed out: rank 3 is at #2 barrier, rank 4 at #1 x, the others at #3 x") ==
+  CHECK(named("rank 1 timed out: ranks 2-3 are at #2 barrier, the others at #3 barrier") == nobody);
+  CHECK(named("rank 1 timed out: rank 3 is at #2 barrier, rank 4 at #1 x, the others at #3 x") ==
         nobody);
-  CHECK(told("rank 1 timed out: rank 3 is not answering, the others at #3 x") == nobody);
-  CHECK(told("we lost; rank 3 is tired, the others at home") == nobody);
-  CHECK(told("a and b differ; rank 9 is at #2 barrier, the others at #3 barrier") == nobody);
-  CHECK(told("a and b differ; ranks 0-999999999 are at #2 x, the others at #3 x") == nobody);
-  CHECK(told("a and b differ; rank 3- is at #2 x, the others at #3 x") == nobody);
-  CHECK(told(", the others at #3 x") == nobody);
-  CHECK(told("") == nobody);
+  CHECK(named("rank 1 timed out: rank 3 is not answering, the others at #3 x") == nobody);
+  CHECK(named("we lost; rank 3 is tired, the others at home") == nobody);
+  CHECK(named("a and b differ; rank 9 is at #2 barrier, the others at #3 barrier") == nobody);
+  CHECK(named("a and b differ; ranks 0-999999999 are at #2 x, the others at #3 x") == nobody);
+  CHECK(named("a and b differ; rank 3- is at #2 x, the others at #3 x") == nobody);
+  CHECK(named(", the others at #3 x") == nobody);
+  CHECK(named("") == nobody);
 }
 
 TEST_CASE("named ranks: at most three valid ranks are listed") {
