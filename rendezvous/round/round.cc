@@ -5,9 +5,6 @@
 #include <csignal>
 #include <cstddef>
 #include <iterator>
-#include <map>
-#include <string_view>
-#include <tuple>
 #include <utility>
 
 #include "base/text.h"
@@ -16,119 +13,6 @@
 
 namespace ddprun::rendezvous {
 namespace {
-
-/// The node rank that `node` should have if it is free; -1: any.
-int wanted_rank(const Node& node) {
-  if (node.request.node_rank) return *node.request.node_rank;
-  return node.node_rank.value_or(node.request.last_node_rank);
-}
-
-/// The latest round that `node` was in, also an earlier master's.
-int latest_round(const Node& node) {
-  return std::max(node.last_round, node.request.last_round);
-}
-
-std::vector<Node*> participants(Nodes& nodes, int max_nodes) {
-  std::vector<Node*> waiting;
-  for (auto& [id, node] : nodes) {
-    if (node.state == NodeState::waiting) waiting.push_back(&node);
-  }
-  std::sort(waiting.begin(), waiting.end(), [](const Node* a, const Node* b) {
-    return std::tuple(-latest_round(*a), a->order) < std::tuple(-latest_round(*b), b->order);
-  });
-  if (waiting.size() > static_cast<size_t>(max_nodes))
-    waiting.resize(static_cast<size_t>(max_nodes));
-  return waiting;
-}
-
-/// The node on the rendezvous host that gets node rank 0; null if there is none, or if the user
-/// gave the ranks. If there are several, a node that had rank 0 goes first, then a new node; a node
-/// with another rank keeps that rank if it can.
-Node* host_node(const std::vector<Node*>& members) {
-  Node* host = nullptr;
-  for (Node* node : members) {
-    if (node->request.node_rank) return nullptr;
-    if (!node->request.is_host) continue;
-    const auto claim = [](const Node& n) {
-      return wanted_rank(n) == 0 ? 0 : wanted_rank(n) < 0 ? 1 : 2;
-    };
-    if (host == nullptr || claim(*node) < claim(*host)) host = node;
-  }
-  return host;
-}
-
-/// If there is more than one role, fills in the places by role, in the order of node ranks.
-void assign_role_ranks(const std::vector<Node*>& members, std::vector<Layout>& layouts) {
-  std::map<std::string_view, int> sizes;
-  for (size_t i = 0; i < members.size(); ++i) {
-    int& size = sizes[members[i]->request.role];
-    layouts[i].role = RolePlace{size, 0};
-    size += layouts[i].local_size;
-  }
-  for (size_t i = 0; i < members.size(); ++i) {
-    layouts[i].role->world_size = sizes[members[i]->request.role];
-    if (sizes.size() == 1) layouts[i].role.reset();
-  }
-}
-
-/// The waiting nodes that take part in the next round, by node rank: element i has node rank i.
-/// At most `max_nodes`: members of the latest round first, then of earlier ones, then in order of
-/// joining.
-std::vector<Node*> assign_node_ranks(Nodes& nodes, int max_nodes) {
-  const std::vector<Node*> members = participants(nodes, max_nodes);
-  std::vector<Node*> placed(members.size(), nullptr);
-
-  Node* const host = host_node(members);
-  if (host != nullptr) placed[0] = host;
-
-  std::vector<Node*> unplaced;
-  for (Node* node : members) {
-    if (node == host) continue;
-    const auto rank = static_cast<size_t>(wanted_rank(*node));  // -1 is out of range, too
-    if (rank < placed.size() && placed[rank] == nullptr) {
-      placed[rank] = node;
-    } else {
-      unplaced.push_back(node);
-    }
-  }
-  // Nodes that had a rank keep their order; new nodes come after them.
-  std::stable_sort(unplaced.begin(), unplaced.end(), [](const Node* a, const Node* b) {
-    return static_cast<size_t>(wanted_rank(*a)) < static_cast<size_t>(wanted_rank(*b));
-  });
-
-  size_t free = 0;
-  for (Node* node : unplaced) {
-    while (placed[free] != nullptr) ++free;
-    placed[free] = node;
-  }
-  return placed;
-}
-
-/// The layouts of these members, which are in the order of their node ranks.
-std::vector<Layout> layouts_of(const std::vector<Node*>& members, int round, int restarts) {
-  Layout layout;
-  layout.world_size = 0;
-  layout.round = round;
-  layout.restarts = restarts;
-  layout.node_count = static_cast<int>(members.size());
-  layout.store_port = members.front()->request.store_port;
-  for (const Node* node : members) {
-    layout.world_size += node->request.local_size;
-    layout.guests += node->request.hosting ? 0 : 1;
-  }
-  std::vector<Layout> layouts;
-  for (const Node* node : members) {
-    layout.local_size = node->request.local_size;
-    layouts.push_back(layout);
-    ++layout.node_rank;
-    layout.first_rank += layout.local_size;
-  }
-  assign_role_ranks(members, layouts);
-  return layouts;
-}
-
-/// More than any job has nodes.
-constexpr size_t kMostCommands = 65'536;
 
 template <class T, class Event>
 const T* as(const Event& event) {
@@ -457,33 +341,6 @@ Notifications Round::start_if_complete() {
   }
   const auto at = starts_at();
   return at && now_ >= *at && !prior_rounds_.latest().failure() ? start() : Notifications{};
-}
-
-Notifications Round::start() {
-  phase_ = Phase::active;
-  round_ = ++last_round_;
-  started_ = now_;
-  enough_since_.reset();
-  prior_rounds_.settle();
-  for (const auto& [id, node] : nodes_) {
-    if (commands_.size() < kMostCommands) commands_.insert(node.request.command_hash);
-  }
-
-  const std::vector<Node*> members = assign_node_ranks(nodes_, spec_.max_nodes);
-  const std::vector<Layout> layouts = layouts_of(members, round_, restarts());
-  const std::string suspect = stopping() > 0 ? "" : suspect_.text();
-  suspect_ = {};
-  Notifications notifications;
-  notifications.reserve(members.size());
-  for (size_t i = 0; i < members.size(); ++i) {
-    Node& node = *members[i];
-    set_state(node, NodeState::running);
-    node.last_round = round_;
-    node.node_rank = layouts[i].node_rank;
-    node.first_rank = layouts[i].first_rank;
-    notifications.emplace_back(node.id, Ready{layouts[i], suspect});
-  }
-  return notifications;
 }
 
 /// A node that is lost before it has joined again may be the one that the others waited for.
