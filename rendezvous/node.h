@@ -16,6 +16,9 @@ namespace ddprun::rendezvous {
 /// agent that was declared lost gets a new one.
 using NodeId = std::uint64_t;
 
+/// A control connection's number in the process that holds it.
+using ConnectionId = std::uint64_t;
+
 /// A worker that failed before ddprun stopped it.
 struct FailedWorker {
   int rank = 0;              ///< global rank

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/boot_clock.h"
-#include "rendezvous/net/connection_id.h"
+#include "rendezvous/node.h"
 #include "store/socket_owner.h"
 
 // DECIDES which connections are let in to the store. Clients of the store cannot prove who they

@@ -14,7 +14,6 @@
 #include "base/limited_log.h"
 #include "rendezvous/access/store_admission.h"
 #include "rendezvous/net/boot_timer.h"
-#include "rendezvous/net/connection_id.h"
 #include "store/connection_slots.h"
 #include "store/owner_lookup.h"
 

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "rendezvous/net/connection_id.h"
 #include "rendezvous/net/endpoint.h"
 #include "rendezvous/session/delivery.h"
 #include "rendezvous/session/lease.h"

@@ -16,7 +16,6 @@
 
 #include "base/error.h"
 #include "rendezvous/blame/stall.h"
-#include "rendezvous/net/connection_id.h"
 #include "rendezvous/round/round.h"
 #include "rendezvous/session/delivery.h"
 #include "rendezvous/session/lease.h"
