@@ -65,38 +65,37 @@ std::string in_table_spelling(const std::string& given) {
   return name;
 }
 
-/// ddprun's name of a flag of mpirun, srun, accelerate, deepspeed or horovodrun; empty: none.
-std::string of_other_launcher(const std::string& given) {
-  struct Other {
-    std::string_view theirs, ours;
+/// ddprun's flag for one of mpirun, srun, accelerate, deepspeed or horovodrun, or what to do
+/// without it; empty: unknown.
+std::string_view of_other_launcher(const std::string& given) {
+  struct Ours {
+    std::string_view instead, theirs;
   };
-  static constexpr auto kOthers = std::to_array<Other>({
-      {"-n", "--nproc_per_node"},
-      {"-np", "--nproc_per_node"},
-      {"--np", "--nproc_per_node"},
-      {"--nprocs", "--nproc_per_node"},
-      {"--workers", "--nproc_per_node"},
-      {"--num_processes", "--nproc_per_node"},
-      {"--num_proc", "--nproc_per_node"},
-      {"--num_gpus", "--nproc_per_node"},
-      {"--ntasks_per_node", "--nproc_per_node"},
-      {"-N", "--nnodes or --nproc_per_node"},
-      {"--nodes", "--nnodes"},
-      {"--num_nodes", "--nnodes"},
-      {"--num_machines", "--nnodes"},
-      {"--machine_rank", "--node_rank"},
-      {"--main_process_ip", "--master_addr"},
-      {"--main_process_port", "--master_port"},
-      {"--gpus", "--nproc_per_node"},
-      {"-H", "--hosts"},
-      {"--host", "--hosts"},
-      {"-v", "--log_level debug"},
-      {"--verbose", "--log_level debug"},
+  static constexpr auto kOthers = std::to_array<Ours>({
+      {"--nproc_per_node",
+       " -n -np -ppn -npernode --np --npernode --nprocs --workers --num_processes --num_proc "
+       "--num_gpus --gpus --ntasks --ntasks_per_node --map_by "},
+      {"--nproc_per_node gpu", " --gres "},
+      {"--nnodes or --nproc_per_node", " -N "},
+      {"--nnodes", " --nodes --num_nodes --num_machines "},
+      {"--node_rank", " --machine_rank "},
+      {"--master_addr", " --main_process_ip "},
+      {"--master_port", " --main_process_port "},
+      {"--hosts", " -H --host "},
+      {"--hostfile", " -f -machinefile --machinefile "},
+      {"--export", " -x -genv -genvlist "},
+      {"--numa_binding", " -bind-to --bind_to --cpu_bind "},
+      {"--prefix", " -l -prepend-rank --tag_output --label "},
+      {"--log_level debug", " -v --verbose "},
+      {"ddprun needs no such flag: leave it out",
+       " --oversubscribe --overcommit --allow_run_as_root "},
+      {"for Open MPI set OMPI_MCA_NAME=VALUE in the environment", " -mca --mca "},
   });
-  const std::string canonical = in_table_spelling(given);
-  const auto* other = std::find_if(kOthers.begin(), kOthers.end(),
-                                   [&](const Other& each) { return each.theirs == canonical; });
-  return other == kOthers.end() ? "" : std::string(other->ours);
+  const std::string word = " " + in_table_spelling(given) + " ";
+  const auto* other = std::find_if(kOthers.begin(), kOthers.end(), [&](const Ours& ours) {
+    return ours.theirs.find(word) != ours.theirs.npos;
+  });
+  return other == kOthers.end() ? "" : other->instead;
 }
 
 Error unknown_flag(std::string_view word) {
@@ -111,8 +110,14 @@ Error unknown_flag(std::string_view word) {
   if (near) near = spelled(*find_flag(*near));  // for an alias, the flag's own name
   if (!near) near = split_letter(given);
   if (!near && canonical.size() > 4) near = name_that_begins_with(canonical, names);
-  if (const auto other = of_other_launcher(given); !other.empty()) near = other;
-  return usage_error("unknown flag " + given + did_you_mean(near, "ddprun --help lists all flags"));
+  std::string_view otherwise = "ddprun --help lists all flags";
+  if (const auto other = of_other_launcher(given); other.starts_with('-')) {
+    near = other;
+  } else if (!other.empty()) {
+    near.reset();
+    otherwise = other;
+  }
+  return usage_error("unknown flag " + given + did_you_mean(near, otherwise));
 }
 
 /// Separates the options from the command. If a flag prints something, or is an error in any case,

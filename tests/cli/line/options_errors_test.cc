@@ -108,10 +108,27 @@ TEST_CASE("flags of other launchers are refused with ddprun's flag") {
       GENERATE(table<const char*, const char*>({{"--nprocs", "--nproc_per_node"},
                                                 {"--num-processes", "--nproc_per_node"},
                                                 {"--NPROC_PER_NODE", "--nproc_per_node"},
+                                                {"-ppn", "--nproc_per_node"},
+                                                {"--ntasks", "--nproc_per_node"},
+                                                {"--map-by", "--nproc_per_node"},
+                                                {"--gres", "--nproc_per_node gpu"},
                                                 {"-N", "--nnodes or --nproc_per_node"},
+                                                {"-f", "--hostfile"},
+                                                {"--machinefile", "--hostfile"},
+                                                {"-x", "--export"},
+                                                {"-genv", "--export"},
+                                                {"--bind-to", "--numa_binding"},
+                                                {"--tag-output", "--prefix"},
                                                 {"-v", "--log_level debug"}}));
   CHECK(refusal({theirs, "2", "train"}) ==
         std::string("unknown flag ") + theirs + "; did you mean " + ours + "?");
+}
+
+TEST_CASE("flags of other launchers that ddprun does without are refused with what to do") {
+  CHECK(refusal({"--oversubscribe", "-np", "4", "train"}) ==
+        "unknown flag --oversubscribe; ddprun needs no such flag: leave it out");
+  CHECK(refusal({"--mca", "btl_tcp_if_include", "eth0", "train"}) ==
+        "unknown flag --mca; for Open MPI set OMPI_MCA_NAME=VALUE in the environment");
 }
 
 TEST_CASE("the rank of --pdb has to exist and needs a terminal") {
@@ -141,7 +158,7 @@ TEST_CASE("an unknown flag is refused with the closest one") {
         "unknown flag --max-restart; did you mean --max_restarts?");
   CHECK(refusal({"--nproc", "4", "train"}) ==
         "unknown flag --nproc; did you mean --nproc_per_node?");
-  CHECK(refusal({"-x", "3", "train"}) == "unknown flag -x; ddprun --help lists all flags");
+  CHECK(refusal({"-y", "3", "train"}) == "unknown flag -y; ddprun --help lists all flags");
   CHECK(refusal({"-role=x", "train"}) == "unknown flag -role; did you mean --role?");
   CHECK(refusal({"-max-restarts", "3", "train"}) ==
         "unknown flag -max-restarts; did you mean --max_restarts?");
