@@ -2,6 +2,7 @@
 #include "cli/program.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
@@ -14,6 +15,7 @@
 #include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 #include "base/fd.h"
@@ -27,8 +29,15 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kRunByPython = " (without --no_python, python3 runs it)";
-constexpr size_t kShortestTypo = 3;          // a shorter name is close to any
-constexpr const char* kVersion = "version";  // a flag of ddprun, and a command of others
+constexpr size_t kShortestTypo = 3;  // a shorter name is close to any
+constexpr std::string_view kShebang = "#!";
+
+/// Commands of other programs, and what ddprun has instead.
+constexpr auto kOthersCommands = std::to_array<std::pair<std::string_view, std::string_view>>({
+    {"version", "ddprun --version"},
+    {"list", "ddprun ls"},
+    {"run", "ddprun PROGRAM, without run"},
+});
 
 /// 0 if `path` is a file that this process may execute, otherwise an errno.
 int executable_error(const std::string& path) {
@@ -98,6 +107,16 @@ Error missing_file(const std::string& name, IsWanted wanted) {
           "cannot run " + name + ": no such file" + suggestion_or_advice(name, near)};
 }
 
+/// The first bytes of the file; empty: it cannot be read.
+std::string head_of(const std::string& path) {
+  constexpr std::streamsize kMostRead = 256;  // the kernel reads as much
+  std::string head(kMostRead, '\0');
+  std::ifstream file(path, std::ios::binary);
+  file.read(head.data(), kMostRead);
+  head.resize(static_cast<size_t>(file.gcount()));
+  return head;
+}
+
 /// Advice about a path that cannot be executed; torchrun would run any path by Python.
 std::string advice(const std::string& path, int error_number) {
   const std::string by_python = "ddprun python3 -u " + shell_word(path);
@@ -107,7 +126,12 @@ std::string advice(const std::string& path, int error_number) {
   struct stat status{};
   const bool is_file = stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
   if (!is_file) return "";
-  return " (chmod +x " + shell_word(path) + " permits it; a Python program: " + by_python + ")";
+  const std::string head = head_of(path);
+  const bool is_other = !head.empty() && !head.starts_with(kShebang) && !head.starts_with(ELFMAG);
+  return (is_other
+              ? " (neither a compiled program, nor a script with a first line such as #!/bin/sh"
+              : " (chmod +x " + shell_word(path) + " permits it") +
+         "; a Python program: " + by_python + ")";
 }
 
 Error refused(const std::string& path, int error_number) {
@@ -123,13 +147,16 @@ Error refused(const std::string& path, int error_number) {
 /// command.
 std::optional<std::string> closest_command(const std::string& name,
                                            const std::vector<std::string>& directories) {
-  std::vector<std::string> names = {kVersion};
+  std::vector<std::string> names;
+  for (const auto& [theirs, ours] : kOthersCommands) names.emplace_back(theirs);
   for (const CommandName& command : command_names()) names.emplace_back(command.name);
   const std::vector<std::string> own = names;
   for (const std::string& directory : directories) append_files(directory, is_program, names);
   std::sort(names.begin() + static_cast<std::ptrdiff_t>(own.size()), names.end());
   const std::optional<std::string> closest = suggest(name, names);
-  if (closest == kVersion) return "ddprun --version";
+  for (const auto& [theirs, ours] : kOthersCommands) {
+    if (closest == theirs) return std::string(ours);
+  }
   const bool is_own = closest && std::find(own.begin(), own.end(), *closest) != own.end();
   return is_own ? "ddprun " + *closest : closest;
 }
@@ -154,12 +181,8 @@ Error missing_command(const std::string& name, const std::vector<std::string>& d
 
 /// Whether the kernel, or env, would look for an interpreter whose name ends in a carriage return.
 bool has_windows_shebang(const std::string& path) {
-  constexpr std::streamsize kMostRead = 256;  // the kernel reads as much
-  std::string head(kMostRead, '\0');
-  std::ifstream file(path, std::ios::binary);
-  file.read(head.data(), kMostRead);
-  head.resize(static_cast<size_t>(file.gcount()));
-  return head.starts_with("#!") && head.find("\r\n") < head.find('\n');
+  const std::string head = head_of(path);
+  return head.starts_with(kShebang) && head.find("\r\n") < head.find('\n');
 }
 
 /// Returns the executable file, or an error if the kernel could not run it.

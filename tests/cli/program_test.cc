@@ -142,10 +142,23 @@ TEST_CASE("if a file here has the command's name, ddprun says how to make it exe
                 "./app.pyz permits it; a Python program: ddprun python3 -u ./app.pyz)");
 }
 
+TEST_CASE("chmod is no advice for a file that is neither compiled nor a script") {
+  TemporaryDirectory here;
+  here.add("hello.c", false, "int main() {}\n");
+  const std::string why =
+      " (neither a compiled program, nor a script with a first line such as #!/bin/sh; a Python "
+      "program: ddprun python3 -u ./hello.c)";
+
+  check_refused("hello.c", here.path("bin"), 127,
+                "cannot run hello.c: not found in PATH, and ./hello.c is not executable" + why);
+  check_refused("./hello.c", "", 126, "cannot run ./hello.c: permission denied" + why);
+}
+
 TEST_CASE("ddprun suggests its own command before a program whose name is as close") {
   TemporaryDirectory here;
   here.add("bin/statuz", true);
   here.add("bin/versionx", true);
+  here.add("bin/runc", true);
   const auto suggests = [&](const std::string& name, const std::string& meant) {
     check_refused(name, here.path("bin"), 127,
                   "cannot run " + name + ": not found in PATH (did you mean " + meant + "?)");
@@ -155,6 +168,8 @@ TEST_CASE("ddprun suggests its own command before a program whose name is as clo
   suggests("statuzz", "statuz");
   suggests("hlep", "ddprun help");
   suggests("version", "ddprun --version");
+  suggests("list", "ddprun ls");
+  suggests("run", "ddprun PROGRAM, without run");
   suggests("docter", "ddprun doctor");
 }
 
