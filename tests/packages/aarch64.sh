@@ -6,6 +6,7 @@ libraries=/usr/aarch64-linux-gnu
 command -v qemu-aarch64-static >/dev/null || skip 'there is no qemu-aarch64-static (Debian: qemu-user-static)'
 [ -e $libraries/lib/ld-linux-aarch64.so.1 ] || skip "there is no C library for AArch64 (Debian: libc6-arm64-cross)"
 
+portable_tools
 tarball=$(package tarball aarch64)
 tar -xzf "$tarball" -C "$work"
 program=$(echo "$work"/ddprun-*-linux-aarch64/bin/ddprun)

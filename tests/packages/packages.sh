@@ -2,6 +2,7 @@
 # The tests of packages source this:
 #
 #   package KIND [ARCH]...       scripts/package, into $packages
+#   portable_tools               skips the test if the compiler of the tarball and the wheel cannot be installed
 #   clean_root SUITE PACKAGE...  makes $root, a minimal system of that suite of Debian with these packages
 #   in_root COMMAND...           runs there as root, in a process namespace of its own; pip trusts whom PIP_CERT names
 #   runs_a_job COMMAND...        the command is ddprun's: two workers say their ranks
@@ -37,6 +38,11 @@ mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | gr
 
 package() {
   "$source/scripts/package" "$@"
+}
+
+portable_tools() {
+  "$source/scripts/release/package-env" >"$work/log" 2>&1 ||
+    skip "there is no Zig, and PyPI has none for this machine: $(tail -n 1 "$work/log")"
 }
 
 clean_root() {

@@ -5,6 +5,7 @@
 # this machine has.
 . "$(dirname "${BASH_SOURCE[0]}")/packages.sh"
 
+portable_tools
 DDPRUN_RELEASE=$work/release "$source/scripts/release/folder" >"$work/names"
 cd "$work/release"
 sha256sum --quiet --check --ignore-missing SHA256SUMS || fail 'the checksums do not fit'

@@ -5,6 +5,7 @@
 # another folder gives the same bytes.
 . "$(dirname "${BASH_SOURCE[0]}")/packages.sh"
 
+portable_tools
 tarball=$(package tarball)
 tar -xzf "$tarball" -C "$work"
 program=$(echo "$work"/ddprun-*-linux-*/bin/ddprun)

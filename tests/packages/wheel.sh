@@ -5,6 +5,7 @@
 # runs, with that Python.
 . "$(dirname "${BASH_SOURCE[0]}")/packages.sh"
 
+portable_tools
 wheel=$(package wheel)
 DDPRUN_PACKAGES=$work/again package wheel >"$work/second.txt"
 cmp "$wheel" "$(cat "$work/second.txt")" || fail 'two wheels of one build differ'
