@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "agent/mpi/mpi_hint.h"
 #include "agent/worker/worker_env.h"
 #include "cli/line/flags.h"
 #include "cli/line/usage_error.h"
@@ -96,6 +97,18 @@ agent::Mpi mpi_of(const std::vector<std::string>& libraries) {
   return is_mpich ? agent::Mpi::pmi1 : is_open_mpi ? agent::Mpi::pmix : agent::Mpi::none;
 }
 
+/// The script that python runs here, if the script itself imports mpi4py; otherwise empty.
+std::string script_with_mpi(const std::vector<std::string>& command, const Host& host) {
+  constexpr size_t kMostBefore = 2;  // python and its options
+  const auto end = command.begin() + std::min<std::ptrdiff_t>(std::ssize(command), kMostBefore + 1);
+  const auto script = std::find_if(command.begin(), end, is_script);
+  if (script == end) return "";
+  const std::string text = "\n" + host.read_file(*script).value_or("");
+  const bool imports =
+      text.find("\nimport mpi4py") != text.npos || text.find("\nfrom mpi4py") != text.npos;
+  return imports ? *script : "";
+}
+
 /// With auto. A lone worker of an MPI job keeps its place there; of several each would have the
 /// same.
 void choose_mpi(agent::JobSpec& job, const Host& host) {
@@ -108,7 +121,9 @@ void choose_mpi(agent::JobSpec& job, const Host& host) {
   const bool is_known = is_mpi_program(libraries);
   if (is_known) job.mpi = mpi_of(libraries);
   if (job.mpi != agent::Mpi::none) return;
-  job.may_lack_mpi = !is_known;
+  const std::string script = is_known ? "" : script_with_mpi(job.command, host);
+  job.may_lack_mpi = !is_known && script.empty();
+  if (!script.empty()) job.warnings.push_back(agent::mpi_hint(script + " imports mpi4py"));
   if (!is_known) return;
   job.warnings.push_back(job.program +
                          " is linked with an MPI that ddprun does not know: each worker may be "

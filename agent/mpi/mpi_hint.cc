@@ -24,6 +24,12 @@ std::string mpi_library_in(std::string_view maps) {
   return std::string(maps.substr(begin, std::min(maps.find('\n', at), maps.size()) - begin));
 }
 
+std::string mpi_hint(const std::string& who_uses_mpi) {
+  return who_uses_mpi +
+         ", and the ranks of MPI are not connected: each is rank 0 of 1; add --mpi both to connect "
+         "them, --mpi none to leave them";
+}
+
 void MpiHint::begin(int rank, pid_t pid) {
   if (has_warned_) return;
   timer_.expires_after(kTimeToLoad);
@@ -37,9 +43,7 @@ void MpiHint::look(int rank, pid_t pid) {
              [this, rank](const std::string& library) {
                if (library.empty() || has_warned_) return;
                has_warned_ = true;
-               log::warning(ranks_text({rank}) + " has loaded " + printable(library) +
-                            ", and the ranks of MPI are not connected: each is rank 0 of 1; add "
-                            "--mpi both to connect them, --mpi none to leave them");
+               log::warning(mpi_hint(ranks_text({rank}) + " has loaded " + printable(library)));
              });
 }
 

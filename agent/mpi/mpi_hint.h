@@ -16,8 +16,12 @@ namespace ddprun::agent {
 /// The path of a library of MPI in the text of /proc/PID/maps; empty: there is none.
 std::string mpi_library_in(std::string_view maps);
 
-/// Warns once if a worker of a job whose ranks MPI does not connect has loaded MPI: a script, of
-/// which nothing was known before.
+/// The warning for a job whose ranks MPI does not connect. `who_uses_mpi` is "train.py imports
+/// mpi4py".
+std::string mpi_hint(const std::string& who_uses_mpi);
+
+/// Warns once if a worker of a job whose ranks MPI does not connect has loaded MPI, which the
+/// program's file did not show.
 ///
 /// Thread: the executor's.
 class MpiHint {

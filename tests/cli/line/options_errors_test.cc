@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Command lines that ddprun refuses or warns of.
 #include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,27 @@ TEST_CASE("ddprun warns of MPI programs that would each be rank 0 of 1") {
     return std::vector<std::string>{"libddp.so.1", "libmpi.so.40"};
   };
   CHECK(warnings({"--nproc_per_node", "2", "./hello"}).empty());
+}
+
+TEST_CASE("ddprun warns of a script that imports mpi4py if MPI does not connect its ranks") {
+  cli::Host on = host();
+  std::string text = "import sys\nfrom mpi4py import MPI\n";
+  on.read_file = [&](const std::string& path) {
+    return path == "hello.py" ? std::optional(text) : std::nullopt;
+  };
+  const auto warnings = [&](const Words& words) { return job(words, on).warnings; };
+  const std::vector<std::string> expected = {
+      "hello.py imports mpi4py, and the ranks of MPI are not connected: each is rank 0 of 1; add "
+      "--mpi both to connect them, --mpi none to leave them"};
+  CHECK(warnings({"--nproc_per_node", "2", "hello.py"}) == expected);
+  CHECK(warnings({"--nproc_per_node", "2", "python3", "hello.py"}) == expected);
+  CHECK_FALSE(job({"--nproc_per_node", "2", "hello.py"}, on).may_lack_mpi);
+  CHECK(warnings({"hello.py"}).empty());
+  CHECK(warnings({"--nproc_per_node", "2", "--mpi", "both", "hello.py"}).empty());
+  CHECK(warnings({"--nproc_per_node", "2", "--mpi", "none", "hello.py"}).empty());
+  text = "if given:\n    import mpi4py\n";
+  CHECK(warnings({"--nproc_per_node", "2", "hello.py"}).empty());
+  CHECK(job({"--nproc_per_node", "2", "hello.py"}, on).may_lack_mpi);
 }
 
 TEST_CASE("ranks of MPI are connected as their library needs it") {
