@@ -46,7 +46,8 @@ Result<> resolve_prefix(RawOptions& raw, const Host& host);
 /// resolve_workers and resolve_program. Errors: usage.
 Result<> resolve_mpi(RawOptions& raw, const Host& host);
 
-/// Warns if a lone worker's arguments contain --nproc_per_node or --nnodes. Call it after the same.
+/// Warns if a lone worker's arguments contain --nproc_per_node or --nnodes, or if the arguments of
+/// a program of MPI contain the colon by which mpirun separates programs. Call it after the same.
 void warn_of_misplaced_flags(RawOptions& raw);
 
 /// The program to execute, which may be python. Errors also: not_found, not_executable.

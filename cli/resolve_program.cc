@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <initializer_list>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -162,7 +163,14 @@ Result<> resolve_mpi(RawOptions& raw, const Host& host) {
 void warn_of_misplaced_flags(RawOptions& raw) {
   agent::JobSpec& job = raw.job;
   const bool is_alone = job.local_size == 1 && job.max_nodes == 1;
-  if (!is_alone || raw.has_separator) return;
+  if (raw.has_separator) return;
+  const auto arguments = std::span(job.command).subspan(job.own_arguments);
+  if (job.mpi != agent::Mpi::none && std::ranges::count(arguments, ":") != 0) {
+    job.warnings.push_back(job.command[job.own_arguments - 1] +
+                           " gets ':' and the words after it: ddprun starts one program, so let "
+                           "it branch by its rank (-- before the program silences this warning)");
+  }
+  if (!is_alone) return;
   for (size_t at = job.own_arguments; at < job.command.size(); ++at) {
     const std::string word = job.command[at].substr(0, job.command[at].find('='));
     const Flag* flag = word.starts_with("--") ? find_flag(word) : nullptr;

@@ -302,6 +302,17 @@ TEST_CASE("a missing program is an error") {
   CHECK(refusal({"--"}).starts_with("no program to run"));
 }
 
+TEST_CASE("ddprun warns of mpirun's second program after a colon") {
+  const auto warnings = [](const Words& words) { return job(words).warnings; };
+  CHECK(warnings({"--nproc_per_node", "2", "--mpi", "pmix", "./a", ":", "./b"}) ==
+        std::vector<std::string>{
+            "./a gets ':' and the words after it: ddprun starts one program, so let "
+            "it branch by its rank (-- before the program silences this "
+            "warning)"});
+  CHECK(warnings({"--nproc_per_node", "2", "--mpi", "pmix", "--", "./a", ":", "./b"}).empty());
+  CHECK(warnings({"--nproc_per_node", "2", "./a", ":", "./b"}).empty());
+}
+
 TEST_CASE("ddprun warns of a number of workers after the program if there is one worker") {
   const auto warnings = [](const Words& words) { return job(words).warnings; };
   CHECK(warnings({"train", "--lr", "0.1", "--nproc-per-node", "4"}) ==
