@@ -206,13 +206,13 @@ std::string line_after_title(std::string_view text) {
 }  // namespace
 
 std::string missing_module_text(const rendezvous::Failure& failure, const JobSpec& job) {
-  constexpr std::string_view kWords = "ModuleNotFoundError: No module named '";
+  constexpr std::string_view kNoModule = "ModuleNotFoundError: No module named '";
   const bool is_python = job.own_arguments > 1;  // ddprun put python's words before the script
   std::string_view last = failure.exception.empty() ? failure.stderr_tail : failure.exception;
   while (last.ends_with('\n')) last.remove_suffix(1);
   last.remove_prefix(last.rfind('\n') + 1);  // npos + 1 is 0
-  if (!is_python || !last.starts_with(kWords)) return "";
-  last.remove_prefix(kWords.size());
+  if (!is_python || !last.starts_with(kNoModule)) return "";
+  last.remove_prefix(kNoModule.size());
   return job.program + " has no module " + std::string(last.substr(0, last.find('\''))) +
          " (PYTHON_EXEC=FILE names another Python)";
 }
