@@ -215,8 +215,8 @@ function addTo(places, at, states) {
 }
 
 function sample() {
-  if (isOver()) return;
-  while (status.seconds >= COLUMNS * columnSeconds) {
+  const now = isOver() ? span() : status.seconds;
+  while (now >= COLUMNS * columnSeconds) {
     const fewer = [];
     columns.forEach((states, at) => addTo(fewer, at >> 1, states));
     columns = fewer;
@@ -224,7 +224,7 @@ function sample() {
   }
   const states = [];
   for (const rank of ranks) states[rank.rank] = rank.severity;
-  addTo(columns, Math.floor(status.seconds / columnSeconds), states);
+  addTo(columns, Math.floor(now / columnSeconds), states);
 }
 
 function prepared(canvas) {

@@ -182,7 +182,11 @@ def look_at_failure(browser):
     expect(views.pages["desktop-light"].locator("#rows tr")).to_have_count(8)
     open(work + "/fail", "w").close()
     views.look("failed", "▲ the job has failed: rank 5 failed first: exit 3", hidden=EMPTY_AT_THE_END[:3])
-    expect(views.pages["desktop-light"].locator("#rows tr").nth(0)).to_contain_text("5vm✕ failed")
+    page = views.pages["desktop-light"]
+    expect(page.locator("#rows tr").nth(0)).to_contain_text("5vm✕ failed")
+    # The picture of ranks over time ends with the failure, and only of this rank.
+    failed = page.evaluate("columns.at(-1).map((state) => STATES[state].name === 'failed')")
+    assert failed == [rank == 5 for rank in range(8)], failed
     views.close()
 
 
@@ -216,6 +220,9 @@ def look_at_large_job(browser):
         keep(page, name)
         page.close()
     page = open_page(browser, large_url)
+    expect(page.locator("#events")).to_contain_text("✕ rank 7 failed first")
+    places = page.evaluate("markPlaces((at) => 8 + 400 * at / span(), 416)")
+    assert len(places) == 6 and places[0] == 8, places  # the picture has the marks of all events
     page.select_option("#order", "silent")
     expect(page.locator("#rows tr").nth(0)).to_contain_text("16 min ago")
     page.locator("#all").click()

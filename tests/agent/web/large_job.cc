@@ -20,6 +20,7 @@ using namespace ddprun::agent;
 constexpr int kNodes = 125;
 constexpr int kLocalSize = 8;
 constexpr int kSilentNode = 3;
+constexpr double kSeconds = 7300;  // since the job began
 
 ask::NodeStatus node_of_large_job(int node_rank) {
   ask::NodeStatus node;
@@ -47,7 +48,7 @@ ask::JobStatus large_job() {
   job.max_restarts = 3;
   job.world_size = kNodes * kLocalSize;
   job.node_count = kNodes;
-  job.seconds = 7300;
+  job.seconds = kSeconds;
   for (int i = 0; i < kNodes; ++i) job.nodes.push_back(node_of_large_job(i));
   job.nodes[0].ranks[7].state = "failed";
   job.nodes[0].ranks[7].how = "exit 1";
@@ -69,14 +70,14 @@ void note_large_job(web::History& history) {
   ddprun::rendezvous::Failure failure;
   failure.pid = 1;
   for (layout.round = 0; layout.round < 3; ++layout.round) {
-    history.round_began(-7300 + 2000 * layout.round, layout);
+    history.round_began(2000 * layout.round, layout);
     if (layout.round < 2) {
-      history.failed(-6000 + 2000 * layout.round, failure,
+      history.failed(1860 + 2000 * layout.round, failure,
                      "rank 7 failed first: exit 1 after 31 min (host gpu-0, pid 1007): <b>no</b>");
     }
   }
   history.stalled(
-      0,
+      kSeconds,
       "no rank has made progress for 10 min (round 2)\n"
       "rank 100 (gpu-12) is the likely cause: stopped by a signal, while ranks 0-99 waited");
 }
