@@ -26,16 +26,12 @@ namespace ddp::internal {
   X(cuEventSynchronize)          \
   X(cuGetErrorString)            \
   X(cuInit)                      \
-  X(cuLaunchKernel)              \
   X(cuMemAllocAsync)             \
   X(cuMemFreeAsync)              \
   X(cuMemFreeHost)               \
   X(cuMemHostAlloc)              \
   X(cuMemcpyAsync)               \
   X(cuMemsetD8Async)             \
-  X(cuModuleGetFunction)         \
-  X(cuModuleLoadData)            \
-  X(cuModuleUnload)              \
   X(cuPointerGetAttributes)      \
   X(cuStreamCreateWithPriority)  \
   X(cuStreamDestroy)             \

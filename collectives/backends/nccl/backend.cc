@@ -143,9 +143,7 @@ void NcclBackend::check(const Task& task) const {
     refuse(task, ": memory cannot be allocated in a group call");
   }
   if (NcclGroup::is_open() && NcclCalls::has_steps(task)) {
-    refuse(task,
-           ": band, bor, bxor and all_to_all in place take several steps, and cannot be "
-           "part of a group call");
+    refuse(task, ": all_to_all in place takes several steps, and cannot be part of a group call");
   }
   const auto connected = communicator();
   if (!connected) check_first_call(task);
@@ -258,7 +256,6 @@ std::string NcclBackend::where(const Task& task) const {
   return "in " + describe(call);
 }
 
-/// Loads the kernels before the ranks connect: none of their calls is on the device yet.
 void NcclBackend::connect(int device) {
   const auto made = std::make_shared<NcclCommunicator>(context_, device);
   {
@@ -271,7 +268,7 @@ void NcclBackend::connect(int device) {
   try {
     set_up_calls();
   } catch (const Error& error) {
-    throw Error(made->fail("while loading kernels", error));
+    throw Error(made->fail("while connecting", error));
   }
   made->connect();
 }

@@ -70,8 +70,8 @@ bool is_bitwise(ReduceOp op) {
   return op == ReduceOp::band || op == ReduceOp::bor || op == ReduceOp::bxor;
 }
 
-/// Not for band, bor and bxor. `size` is the group's. With one rank, NCCL cannot average 8-bit
-/// floats, and takes a kernel for other types, while a sum is at most a copy.
+/// `size` is the group's. With one rank, NCCL cannot average 8-bit floats, and takes a kernel for
+/// other types, while a sum is at most a copy.
 ncclRedOp_t nccl_op(ReduceOp op, int size) {
   switch (op) {
     case ReduceOp::avg:
@@ -133,22 +133,11 @@ void receive(const Incoming& in, int from, ncclComm_t handle, CUstream stream) {
   NcclCommunicator::check(nccl().ncclRecv(in.data, in.bytes, ncclUint8, from, handle, stream));
 }
 
-/// Launches what `call(rank, handle)` sends to each other rank and receives from it.
-template <class Call>
-void launch_with_others(NcclCommunicator& communicator, const std::string& where,
-                        const Call& call) {
-  const GroupContext& context = communicator.context();
-  communicator.launch(where, [&](ncclComm_t handle) {
-    for (int other = 0; other < context.size; ++other) {
-      if (other != context.rank) call(other, handle);
-    }
-  });
-}
-
 }  // namespace
 
 const char* NcclCalls::find_obstacle(const Task& task) {
-  if (!reduces(task.operation) || is_bitwise(task.reduce)) return nullptr;
+  if (!reduces(task.operation)) return nullptr;
+  if (is_bitwise(task.reduce)) return "NCCL has no bitwise operations";
   if (task.type == DataType::int16 || task.type == DataType::uint16) {
     return "NCCL has no integers of 16 bits";
   }
@@ -160,11 +149,10 @@ const char* NcclCalls::find_obstacle(const Task& task) {
 }
 
 bool NcclCalls::has_steps(const Task& task) {
-  return swaps_in_place(task) || (reduces(task.operation) && is_bitwise(task.reduce));
+  return swaps_in_place(task);
 }
 
 void NcclCalls::enqueue(const Task& task, const std::string& where, CUstream stream) {
-  if (reduces(task.operation) && is_bitwise(task.reduce)) return combine_bits(task, where, stream);
   if (is_point_to_point(task.operation)) return transfer(task, where, stream);
   const Parts parts = parts_of(task.type);
   if (parts.count > 1) return enqueue(in_parts(task, parts), where, stream);
@@ -264,9 +252,12 @@ void NcclCalls::move(const Task& task, const std::string& where, CUstream stream
   }
   const Outgoing own = route.to(context.rank);
   copy(route.from(context.rank).data, own.data, route.from(context.rank).bytes, stream);
-  launch_with_others(communicator_, where, [&](int other, ncclComm_t handle) {
-    send(route.to(other), other, handle, stream);
-    receive(route.from(other), other, handle, stream);
+  communicator_.launch(where, [&](ncclComm_t handle) {
+    for (int other = 0; other < context.size; ++other) {
+      if (other == context.rank) continue;
+      send(route.to(other), other, handle, stream);
+      receive(route.from(other), other, handle, stream);
+    }
   });
 }
 
@@ -282,44 +273,6 @@ void NcclCalls::transfer(const Task& task, const std::string& where, CUstream st
         receive({data, bytes}, one.peer, handle, stream);
       }
     }
-  });
-}
-
-/// Works as backend cpu does with large data (Rabenseifner's algorithm): each rank combines one
-/// share; for reduce and all_reduce the shares are collected afterwards.
-void NcclCalls::combine_bits(const Task& task, const std::string& where, CUstream stream) {
-  const GroupContext& context = communicator_.context();
-  const bool scatters =
-      task.operation == Operation::reduce_scatter || task.operation == Operation::reduce_scatter_v;
-  const std::size_t width = size_of(task.type);
-  const Blocks blocks = scatters ? Blocks(task.send_counts, task.count, context.size)
-                                 : Blocks::even(task.count, context.size);
-  const auto begin = [&](int rank) { return blocks.begin(rank) * width; };
-  const auto bytes = [&](int rank) { return blocks.count(rank) * width; };
-  const std::size_t mine = bytes(context.rank);
-  const Scratch scratch(mine * static_cast<std::size_t>(context.size), stream);
-  const auto place = [&](int rank) {
-    return scratch.data() + static_cast<std::size_t>(rank) * mine;
-  };
-  const char* const in = static_cast<const char*>(task.in);
-  launch_with_others(communicator_, where, [&](int other, ncclComm_t handle) {
-    send({in + begin(other), bytes(other)}, other, handle, stream);
-    receive({place(other), mine}, other, handle, stream);
-  });
-  char* out = static_cast<char*>(task.out);
-  if (!scatters) out = out == nullptr ? place(context.rank) : out + begin(context.rank);
-  copy(out, in + begin(context.rank), mine, stream);
-  for (int other = 0; other < context.size; ++other) {
-    if (other != context.rank) bitwise_->combine(task.reduce, out, place(other), mine, stream);
-  }
-  if (scatters) return;
-  const auto gets = [&](int rank) {
-    return task.operation == Operation::all_reduce || rank == task.root;
-  };
-  launch_with_others(communicator_, where, [&](int other, ncclComm_t handle) {
-    if (gets(other)) send({out, mine}, other, handle, stream);
-    if (!gets(context.rank)) return;
-    receive({static_cast<char*>(task.out) + begin(other), bytes(other)}, other, handle, stream);
   });
 }
 

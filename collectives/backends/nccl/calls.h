@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <memory>
 #include <string>
 
 #include "collectives/backends/backend.h"
-#include "collectives/backends/cuda/bitwise.h"
 #include "collectives/backends/nccl/communicator.h"
 
 namespace ddp::internal {
@@ -19,13 +17,9 @@ namespace ddp::internal {
 ///                             sum: NCCL 2.30.7 begins an ncclAvg in windows with a kernel that it
 ///                             does not have ("invalid device function")
 ///   reduce_scatter_v          one ncclReduce for each rank, started together
-///   band, bor, bxor           ncclSend and ncclRecv of shares, BitwiseKernels, which NCCL has not,
-///                             then ncclSend and ncclRecv of the combined shares
 class NcclCalls {
  public:
-  /// To be made before a call of the communicator: see BitwiseKernels::of().
-  explicit NcclCalls(NcclCommunicator& communicator)
-      : communicator_(communicator), bitwise_(BitwiseKernels::of(communicator.device().number())) {}
+  explicit NcclCalls(NcclCommunicator& communicator) : communicator_(communicator) {}
 
   /// Puts the task into a stream of the communicator's device, which must be current.
   void enqueue(const Task& task, const std::string& where, CUstream stream);
@@ -34,8 +28,7 @@ class NcclCalls {
   /// Such a task cannot be in a group, as a group starts all calls at its end.
   static bool has_steps(const Task& task);
 
-  /// Says why neither NCCL nor a kernel here can combine elements of the task's type as it asks;
-  /// null if one of them can.
+  /// Says why NCCL cannot combine elements of the task's type as it asks; null if it can.
   static const char* find_obstacle(const Task& task);
 
  private:
@@ -43,10 +36,8 @@ class NcclCalls {
   void reduce_scatter_v(const Task& task, const std::string& where, CUstream stream);
   void move(const Task& task, const std::string& where, CUstream stream);
   void transfer(const Task& task, const std::string& where, CUstream stream);
-  void combine_bits(const Task& task, const std::string& where, CUstream stream);
 
   NcclCommunicator& communicator_;
-  std::shared_ptr<const BitwiseKernels> bitwise_;
 };
 
 }  // namespace ddp::internal

@@ -25,7 +25,8 @@ enum class ReduceOp {
   product,
   min,  ///< not of complex numbers; of bool: whether all are true
   max,
-  band,  ///< bitwise and; this and the next two are only for integers and bool
+  band,  ///< bitwise and; this and the next two are only for integers and bool, and not for nccl on
+         ///< a device
   bor,   ///< bitwise or
   bxor,  ///< bitwise exclusive or
 };

@@ -205,8 +205,11 @@ class Checker {
   }
 
  private:
-  static bool has(ReduceOp op) {
+  bool has(ReduceOp op) const {
     const bool bits = op == ReduceOp::band || op == ReduceOp::bor || op == ReduceOp::bxor;
+    if constexpr (requires { group_.has_bits(); }) {
+      if (bits && !group_.has_bits()) return false;
+    }
     if (kIsComplex<T>) return !bits && op != ReduceOp::min && op != ReduceOp::max;
     return std::is_integral_v<T> ? op != ReduceOp::avg : !bits;
   }

@@ -94,6 +94,7 @@ class DeviceGroup {
 
   int rank() const { return group_.rank(); }
   int size() const { return group_.size(); }
+  bool has_bits() const { return group_.backend() != "nccl"; }
 
   using Buffer = ddp::Buffer;
   using ConstBuffer = ddp::ConstBuffer;

@@ -152,23 +152,6 @@ void parts() {
   }
 }
 
-/// Once NCCL has connected the ranks for its kind, a call needs nothing that waits for other work
-/// on the device. Connecting allocates memory, which does wait.
-void bits() {
-  ProcessGroup group = join_on({});
-  use_device(own_device());
-  Floats data(make_stream(), own(group));
-  group.all_reduce(data.span());
-  const DeviceSpan<std::int32_t> bits{reinterpret_cast<std::int32_t*>(data.span().data), kCount,
-                                      data.span().stream};
-  group.all_reduce(bits, ddp::ReduceOp::band);
-  DRIVER(cuStreamSynchronize, data.span().stream);
-  Gate gate(make_stream());
-  group.all_reduce(bits, ddp::ReduceOp::band);
-  gate.open();
-  data.expect(sum_of_ranks(group), "the same bits");
-}
-
 /// A call comes after the calls before it, whatever streams they are in: also in a destroyed stream
 /// whose handle another one has now, and in streams of threads, which share a handle.
 void passing_streams() {
@@ -302,7 +285,6 @@ const std::map<std::string, Scenario> kScenarios = {
     {"first-call", first_call},
     {"eager", eager},
     {"parts", parts},
-    {"bits", bits},
     {"passing-streams", passing_streams},
     {"spin", spin},
     {"impatient", impatient},

@@ -82,11 +82,6 @@ TEST_CASE("parts of a group whose ranks name their devices are connected through
   }
 }
 
-TEST_CASE("a reduction of bits waits for no other work on the device", "[gpu]") {
-  if (!are_enough(2)) return;
-  check_places(2, "bits");
-}
-
 TEST_CASE("a call comes after calls in other streams, also of threads or destroyed", "[gpu]") {
   if (!are_enough(2)) return;
   check_places(2, "passing-streams");

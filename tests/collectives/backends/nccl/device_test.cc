@@ -42,6 +42,9 @@ TEST_CASE("operations give the right results for every type on a device, in plac
     CHECK(contains(rank.output,
                    "all_reduce cannot take the sum of int16 on a device: NCCL has no "
                    "integers of 16 bits"));
+    CHECK(contains(rank.output,
+                   "all_reduce cannot take the bxor of int8 on a device: NCCL has no "
+                   "bitwise operations"));
   }
 }
 

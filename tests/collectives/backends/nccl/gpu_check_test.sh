@@ -24,10 +24,10 @@ passed=$(grep -c '^ok ' "$folder/moved/report.txt")
 grep -q '^ok       two ranks: one is killed: ' "$folder/moved/report.txt"
 
 # A check that fails is in the report, and in the exit code.
-printf '#!/bin/sh\nexit 3\n' >"$folder/moved/bin/device_kernels"
+printf '#!/bin/sh\nexit 3\n' >"$folder/moved/bin/device_operations"
 if FAKE_GPUS=1 FAKE_NCCL_REFUSE=0:1 "$folder/moved/gpu-check" --short "$folder/other.txt" >/dev/null; then
   echo "checks that fail are passed"
   exit 1
 fi
-grep -q '^FAIL     kernels: ' "$folder/other.txt"
+grep -q '^FAIL     every operation and type: ' "$folder/other.txt"
 grep -q '^ok ' "$folder/other.txt"
