@@ -5,6 +5,7 @@
 
 #include "ddp/error.h"
 #include "ddp/tcp_store.h"
+#include "store/wire.h"
 #include "tests/catch.h"
 #include "tests/collectives/backends/nccl/gpus.h"
 #include "tests/collectives/ranks.h"
@@ -141,7 +142,7 @@ TEST_CASE("a rank reported as lost by the launcher ends the wait for its first c
     ranks.emplace_back(groups("lost-before-first-call"), variables);
   }
   ddp::TcpStore("127.0.0.1", store.port()).wait({"waits"});
-  store.ring("rank 1 on host n2 was killed by SIGKILL");
+  store.ring(ddprun::store::loss_text(1, "rank 1 on host n2 was killed by SIGKILL"));
   const Ended ended = ranks[0].wait();
   INFO(ended.output);
   CHECK(ended.code == failed(ErrorKind::peer_lost));
