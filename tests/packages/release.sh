@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # The folder of scripts/release/folder as a user gets it: the checksums fit, the notes have the changes, and the command of
-# README trains on Debian 11, 12 and 13 with nothing but Python (3.9, 3.11, 3.13), and with each Python from 3.9 on that
+# README trains on Debian 11, 12 and 13 with nothing but Python (3.9, 3.11, 3.13), and with each Python from 3.8 on that
 # this machine has.
 . "$(dirname "${BASH_SOURCE[0]}")/packages.sh"
 
@@ -24,7 +24,7 @@ trains() {  # trains ENVIRONMENT COMMAND...: the command runs a shell's line, in
 }
 
 for python in "$HOME"/.pyenv/versions/3.*/bin/python3 /usr/bin/python3; do
-  "$python" -c 'import sys; sys.exit(sys.version_info < (3, 9))' 2>/dev/null || continue
+  "$python" -c 'import sys; sys.exit(sys.version_info < (3, 8))' 2>/dev/null || continue
   rm -rf "$work/venv"
   "$python" -m venv "$work/venv"
   trains "$work/venv" sh -c
