@@ -7,6 +7,18 @@
 
 namespace ddp::internal {
 
+void EndSignal::give() {
+  const std::lock_guard lock(mutex_);
+  is_given_ = true;
+  given_.notify_all();
+}
+
+void EndSignal::wait(std::chrono::microseconds limit) {
+  std::unique_lock lock(mutex_);
+  given_.wait_for(lock, limit, [&] { return is_given_; });
+  is_given_ = false;
+}
+
 void Completion::start() {
   const std::lock_guard lock(mutex_);
   started_ = std::chrono::steady_clock::now();
@@ -40,11 +52,29 @@ void Completion::set_ended(std::optional<Error> error) {
   error_ = std::move(error);
   if (started_) duration_ = std::chrono::steady_clock::now() - *started_;
   completed_ = true;
+  give_signals();
+}
+
+/// mutex_ is locked.
+void Completion::give_signals() {
+  for (const auto& each : signals_) {
+    if (const auto signal = each.lock()) signal->give();
+  }
+  signals_.clear();
+}
+
+bool Completion::give_at_end(const std::shared_ptr<EndSignal>& signal) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(signals_, [](const auto& each) { return each.expired(); });
+  signals_.push_back(signal);
+  if (completed_ || abandoned_) give_signals();
+  return true;
 }
 
 void Completion::abandon() {
   const std::lock_guard lock(mutex_);
   abandoned_ = true;
+  give_signals();
   over_.notify_all();
 }
 

@@ -4,12 +4,28 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <memory>
 #include <mutex>
 #include <optional>
+#include <vector>
 
 #include "ddp/error.h"
 
 namespace ddp::internal {
+
+/// A thread that waits for the first of several calls.
+class EndSignal {
+ public:
+  void give();
+
+  /// Waits until it has been given since the last wait, for at most `limit`.
+  void wait(std::chrono::microseconds limit);
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable given_;
+  bool is_given_ = false;
+};
 
 /// The implementation of a Work. Thread: any, several at once.
 class AsyncCall {
@@ -28,6 +44,10 @@ class AsyncCall {
 
   /// Waits until `deadline`; returns whether this rank's part has ended.
   virtual bool completes_until(std::chrono::steady_clock::time_point deadline) = 0;
+
+  /// Has the end of the call give the signal, also if it has ended. Returns false if no thread
+  /// notices the end unless it looks.
+  virtual bool give_at_end(const std::shared_ptr<EndSignal>& /*signal*/) { return false; }
 
   /// Work::duration(); nothing if it is not known.
   virtual std::optional<std::chrono::nanoseconds> duration() { return std::nullopt; }
@@ -57,6 +77,7 @@ class Completion : public AsyncCall {
   std::optional<Error> error() override;
   void wait() override;
   bool completes_until(std::chrono::steady_clock::time_point deadline) override;
+  bool give_at_end(const std::shared_ptr<EndSignal>& signal) override;
   std::optional<std::chrono::nanoseconds> duration() override;
 
  protected:
@@ -66,6 +87,7 @@ class Completion : public AsyncCall {
  private:
   void finish(std::optional<Error> error);
   void set_ended(std::optional<Error> error);
+  void give_signals();
   bool is_over() const;
 
   std::mutex mutex_;
@@ -73,6 +95,7 @@ class Completion : public AsyncCall {
   std::atomic<bool> completed_ = false;  // set last: from then on the rest is read without a lock
   bool abandoned_ = false;
   std::optional<Error> error_;
+  std::vector<std::weak_ptr<EndSignal>> signals_;  // of threads that wait for one of several calls
   std::optional<std::chrono::steady_clock::time_point> started_;
   std::optional<std::chrono::nanoseconds> duration_;
 };

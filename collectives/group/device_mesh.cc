@@ -61,7 +61,7 @@ DeviceMesh::DeviceMesh(ProcessGroup whole, const std::vector<MeshDimension>& dim
   for (const MeshDimension& each : dimensions_) {
     stride /= each.size;
     const int at = whole_.rank() / stride % each.size;
-    groups_.push_back(whole_.split(whole_.rank() - at * stride, at).value());
+    groups_.push_back(whole_.split_by_color(whole_.rank() - at * stride, at));
   }
 }
 

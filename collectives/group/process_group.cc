@@ -4,11 +4,13 @@
 #include <utility>
 #include <vector>
 
+#include "collectives/agreement/agreed_error.h"
 #include "collectives/errors.h"
 #include "collectives/group/group_member.h"
 #include "collectives/group/make_backend.h"
 #include "collectives/group/objects.h"
 #include "collectives/group/rendezvous.h"
+#include "collectives/group/scan.h"
 #include "collectives/group/shrink.h"
 #include "collectives/group/subgroup.h"
 #include "collectives/time_limit.h"
@@ -189,6 +191,13 @@ Work ProcessGroup::iall_to_all_v(ConstBuffer in, Counts send_counts, Buffer out,
   return member_->begin(member_->make.all_to_all_v(in, send_counts, out, recv_counts));
 }
 
+void ProcessGroup::scan(ConstBuffer in, Buffer out, ReduceOp op) {
+  internal::scan(*member_, in, out, op, false);
+}
+void ProcessGroup::exscan(ConstBuffer in, Buffer out, ReduceOp op) {
+  internal::scan(*member_, in, out, op, true);
+}
+
 void ProcessGroup::send(ConstBuffer data, int to, int tag) {
   member_->run(P2POp::send(data, to, tag));
 }
@@ -207,10 +216,10 @@ int ProcessGroup::probe(int tag) {
   return member_->probe(tag);
 }
 
-void ProcessGroup::batch_send_recv(std::span<const P2POp> ops) {
+void ProcessGroup::batch_send_recv(internal::List<P2POp> ops) {
   member_->run(member_->make.batch_send_recv(ops));
 }
-Work ProcessGroup::batch_isend_irecv(std::span<const P2POp> ops) {
+Work ProcessGroup::batch_isend_irecv(internal::List<P2POp> ops) {
   return member_->begin(member_->make.batch_send_recv(ops));
 }
 
@@ -224,12 +233,20 @@ std::vector<std::string> ProcessGroup::all_gather_object(std::string_view object
   return internal::all_gather_object(*member_, object);
 }
 
-std::optional<ProcessGroup> ProcessGroup::new_group(std::span<const int> ranks) {
+std::optional<ProcessGroup> ProcessGroup::new_group(internal::List<int> ranks) {
   return make_subgroup(internal::check_members(*member_, ranks), 0);
 }
 
 std::optional<ProcessGroup> ProcessGroup::split(int color, int key) {
   return make_subgroup(internal::members_by_color(*member_, color, key), color);
+}
+
+ProcessGroup ProcessGroup::split_by_color(int color, int key) {
+  if (color < 0) {
+    throw internal::own_error(member_->context, ErrorKind::usage,
+                              ": split_by_color of " + std::to_string(color) + ", below 0");
+  }
+  return *split(color, key);
 }
 
 ProcessGroup ProcessGroup::split_by_node() {
@@ -245,7 +262,7 @@ void ProcessGroup::abort() {
   member_->give_up("aborted the group");
 }
 
-ProcessGroup ProcessGroup::shrink(std::span<const int> excluded) {
+ProcessGroup ProcessGroup::shrink(internal::List<int> excluded) {
   return ProcessGroup(internal::shrink(*member_, excluded));
 }
 

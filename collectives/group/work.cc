@@ -12,6 +12,20 @@
 #include "collectives/time_limit.h"
 
 namespace ddp {
+namespace {
+
+/// How often wait_any() looks at calls whose end no thread notices: those of MPI and NCCL.
+constexpr std::chrono::microseconds kLook{50};
+
+std::shared_ptr<internal::AsyncCall> make_ended_call() {
+  auto ended = std::make_shared<internal::Completion>();
+  ended->succeed();
+  return ended;
+}
+
+}  // namespace
+
+Work::Work() : call_(make_ended_call()) {}
 
 Work::Work(std::shared_ptr<internal::AsyncCall> call, std::shared_ptr<internal::GroupCalls> calls,
            std::uint64_t id)
@@ -58,12 +72,12 @@ void Work::wait(std::chrono::milliseconds timeout) const {
   if (const auto failure = error()) throw Error(*failure);
 }
 
-/// Calls `next` after the call. Returns the error of either.
-std::optional<Error> Work::follow(const std::function<void()>& next) const {
+/// Calls `next` after the call. Returns what it throws.
+std::optional<Error> Work::follow(
+    const std::function<void(const std::optional<Error>& failure)>& next) const {
   try {
     while (!completes_until(std::chrono::steady_clock::now() + std::chrono::hours(1))) continue;
-    if (const auto failure = error()) return failure;
-    next();
+    next(error());
   } catch (const Error& error) {
     return error;
   } catch (const std::exception& thrown) {
@@ -76,6 +90,13 @@ std::optional<Error> Work::follow(const std::function<void()>& next) const {
 }
 
 Work Work::then(std::function<void()> next) const {
+  return then([next = std::move(next)](const std::optional<Error>& failure) {
+    if (failure) throw Error(*failure);
+    next();
+  });
+}
+
+Work Work::then(std::function<void(const std::optional<Error>& failure)> next) const {
   auto both = std::make_shared<internal::Completion>();
   auto run = [work = *this, next = std::move(next), both]() mutable {
     const auto error = work.follow(next);
@@ -91,6 +112,33 @@ Work Work::then(std::function<void()> next) const {
 
 std::optional<std::chrono::nanoseconds> Work::duration() const {
   return call_->duration();
+}
+
+void wait_all(std::span<const Work> works) {
+  std::optional<Error> first;
+  for (const Work& work : works) {
+    try {
+      work.wait();
+    } catch (const Error& error) {
+      if (!first) first = error;
+    }
+  }
+  if (first) throw Error(*first);
+}
+
+std::size_t wait_any(std::span<const Work> works) {
+  if (works.empty()) throw Error(ErrorKind::usage, "ddp: wait_any of no call");
+  const auto signal = std::make_shared<internal::EndSignal>();
+  std::chrono::microseconds limit = std::chrono::hours(1);
+  for (const Work& work : works) {
+    if (!work.call_->give_at_end(signal)) limit = kLook;
+  }
+  while (true) {
+    for (std::size_t at = 0; at < works.size(); ++at) {
+      if (works[at].completes_until({})) return at;
+    }
+    signal->wait(limit);
+  }
 }
 
 }  // namespace ddp

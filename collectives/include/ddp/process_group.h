@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <ranges>
 #include <span>
 #include <string>
 #include <string_view>
@@ -28,53 +29,28 @@ struct GroupMember;
 /// A group of processes, each with a rank from 0 to size() - 1, and their collective calls.
 ///
 /// Every rank makes the same calls in the same order, with the same type, count, operation and
-/// root. A call blocks until this rank's part is done. The call of the same name with an i in
-/// front, as in MPI and torch.distributed, returns at once a Work to wait for. Calls of both kinds
-/// are done in the order in which they are made; only messages between two ranks may overlap with
-/// other calls. A group of one rank uses no network.
+/// root. A call blocks until this rank's part is done. The call of the same name with an i in front
+/// returns at once a Work to wait for. Calls of both kinds are done in the order in which they are
+/// made; only messages between two ranks may overlap with other calls.
 ///
-/// Buffers: any range of elements (std::vector, std::array, std::span, ...) converts to a Buffer,
-/// which is written, or a ConstBuffer, which is read. A buffer with a block for every rank holds
-/// the blocks in the order of ranks. Counts are in elements. In place: `out` may be `in` itself or,
-/// if one of them has a block for every rank, this rank's block of it. Otherwise they must not
-/// overlap. If only one rank receives (or provides) data, the `out` (or `in`) of the others is
-/// ignored and may be `{}`. A single value needs no buffer: most calls also take one and return the
-/// result.
+/// Buffers: any range of elements converts to a Buffer, which is written, or a ConstBuffer, which
+/// is read. A buffer with a block for every rank holds the blocks in the order of ranks. Counts are
+/// in elements. `out` may be `in` itself or, if one of them has a block for every rank, this rank's
+/// block of it; otherwise they must not overlap. Ranks that receive (or provide) no data may pass
+/// `{}`. Most calls also take a single value and return the result. For buffers on a device
+/// (DeviceSpan), docs/gpu.md has what differs.
 ///
-/// Buffers on a device (DeviceSpan) need backend nccl or mpi. A call with them runs after the
-/// earlier work of their stream and before its later work.
-/// - mpi: the host blocks until the stream and the call are done (isend and irecv: until the stream
-///   is). The call cannot be captured into a CUDA graph.
-/// - nccl: the host waits until NCCL has launched the call, not until it is done. Unless
-///   Options::device is set, the group's first such call connects the ranks, on the device of the
-///   buffers. It waits for all ranks; if one has died: until ddprun says so, or the timeout. That
-///   call must not be captured into a graph, later ones may be. Errors: usage (buffers or stream of
-///   another device). Calls are not ordered with calls in host memory, such as barrier(). NCCL does
-///   not compare the calls of the ranks, ignores tags (messages match in the order of the calls)
-///   and rounds 16-bit sums at each step. A failure ends all calls on the device: streams continue
-///   with unspecified contents, and every wait for a Work and every later call throws the error.
-///
-/// Errors are thrown as ddp::Error. After the first error that is not of kind `usage`, the group is
-/// broken for good: every later call throws the same error, and the buffers that the failed call
-/// writes have unspecified contents. The first rank that fails notifies the others through the
-/// store, so all report the same cause. Ranks compare their calls before they send large data, so
-/// calls that differ are an error that names both, never a wrong result or a hang. Two exceptions:
-/// all_to_all_v may return on ranks whose own counts match; they throw in the next call. Over cpu,
-/// in a group on one host, a rank that only sends up to 256 bytes in a call, as its root or to it,
-/// does not wait for the others. If the calls differ, or another rank dies before it makes that
-/// call, the sender throws in a later call, at the latest the 64th. If two ranks whose calls differ
-/// leave the group before, the later one prints that. Among three ranks or more the error also
-/// names the minority, if within 5 s each rank has made the call, failed by the error or died. The
-/// death of a rank's process is detected at once, in every call that waits for that rank and while
-/// the ranks connect. A call that takes longer than the timeout fails, as do all calls of its ranks
-/// in all groups and threads. The error says at which call each rank is. If calls cannot be ended,
-/// the process exits with code 124 and prints the error on stderr.
+/// Errors are thrown as ddp::Error. After the first that is not of kind `usage`, the group is
+/// broken for good: every later call throws the same error, on every rank, and the buffers that the
+/// failed call writes have unspecified contents. Different calls of ranks, a rank that dies and a
+/// call that takes longer than the timeout are such errors; a rank that does not wait in that call
+/// throws in a later one (docs/collectives.md, Failures).
 ///
 /// Thread: any, one call at a time.
 class DDP_EXPORT ProcessGroup {
  public:
   /// The number of elements of each rank's block, by rank.
-  using Counts = std::span<const std::size_t>;
+  using Counts = internal::List<std::size_t>;
 
   /// `other` may only be destroyed or assigned to afterwards. Assignment first leaves the group
   /// that was held here, as the destructor does.
@@ -126,9 +102,13 @@ class DDP_EXPORT ProcessGroup {
   /// Returns the combination of all ranks' `value` on `root`, and `value` on the others.
   template <Value T>
     requires Element<T>
-  [[nodiscard]] T reduce(T value, int root, ReduceOp op = ReduceOp::sum) {
+  [[nodiscard]] T reduce(T value, int root, ReduceOp op) {
     reduce(Buffer(std::span(&value, 1)), root, op);
     return value;
+  }
+  template <Summable T>
+  [[nodiscard]] T reduce(T value, int root) {
+    return reduce(value, root, ReduceOp::sum);
   }
   [[nodiscard]] Work ireduce(ConstBuffer in, Buffer out, int root, ReduceOp op = ReduceOp::sum);
   [[nodiscard]] Work ireduce(Buffer data, int root, ReduceOp op = ReduceOp::sum);
@@ -139,9 +119,13 @@ class DDP_EXPORT ProcessGroup {
   /// Returns the combination of all ranks' `value`.
   template <Value T>
     requires Element<T>
-  [[nodiscard]] T all_reduce(T value, ReduceOp op = ReduceOp::sum) {
+  [[nodiscard]] T all_reduce(T value, ReduceOp op) {
     all_reduce(Buffer(std::span(&value, 1)), op);
     return value;
+  }
+  template <Summable T>
+  [[nodiscard]] T all_reduce(T value) {
+    return all_reduce(value, ReduceOp::sum);
   }
   [[nodiscard]] Work iall_reduce(ConstBuffer in, Buffer out, ReduceOp op = ReduceOp::sum);
   [[nodiscard]] Work iall_reduce(Buffer data, ReduceOp op = ReduceOp::sum);
@@ -156,6 +140,15 @@ class DDP_EXPORT ProcessGroup {
     return collect(value, rank() == root ? size() : 0,
                    [&](ConstBuffer in, Buffer out) { gather(in, out, root); });
   }
+  /// Returns every rank's elements, by rank, on `root`; nothing on the others. Ranks may have
+  /// different numbers of elements, which a gather collects first.
+  template <internal::Collectable R>
+  [[nodiscard]] std::vector<std::ranges::range_value_t<R>> gather_v(const R& in, int root) {
+    const std::vector<std::size_t> counts = gather(std::size_t{std::ranges::size(in)}, root);
+    auto all = internal::room_for<R>(counts);
+    gather_v(in, all, counts, root);
+    return all;
+  }
   [[nodiscard]] Work igather(ConstBuffer in, Buffer out, int root);
   [[nodiscard]] Work igather_v(ConstBuffer in, Buffer out, Counts counts, int root);
 
@@ -166,6 +159,15 @@ class DDP_EXPORT ProcessGroup {
   template <Value T>
   [[nodiscard]] std::vector<T> all_gather(T value) {
     return collect(value, size(), [&](ConstBuffer in, Buffer out) { all_gather(in, out); });
+  }
+  /// Returns every rank's elements, by rank. Ranks may have different numbers of elements, which an
+  /// all_gather collects first.
+  template <internal::Collectable R>
+  [[nodiscard]] std::vector<std::ranges::range_value_t<R>> all_gather_v(const R& in) {
+    const std::vector<std::size_t> counts = all_gather(std::size_t{std::ranges::size(in)});
+    auto all = internal::room_for<R>(counts);
+    all_gather_v(in, all, counts);
+    return all;
   }
   [[nodiscard]] Work iall_gather(ConstBuffer in, Buffer out);
   [[nodiscard]] Work iall_gather_v(ConstBuffer in, Buffer out, Counts counts);
@@ -194,6 +196,36 @@ class DDP_EXPORT ProcessGroup {
   [[nodiscard]] Work ireduce_scatter_v(ConstBuffer in, Buffer out, Counts counts,
                                        ReduceOp op = ReduceOp::sum);
 
+  /// Combines the `in` of this rank and of those before it, element by element, in `out`. It is an
+  /// all_gather, of whose result each rank combines its part: it needs memory for the `in` of all
+  /// ranks, and errors and traces show it as one. Buffers: in host memory. Errors: usage (on a
+  /// device).
+  void scan(ConstBuffer in, Buffer out, ReduceOp op = ReduceOp::sum);
+  /// The same without this rank's own `in`. On rank 0 `out` remains as it is.
+  void exscan(ConstBuffer in, Buffer out, ReduceOp op = ReduceOp::sum);
+  /// Return that of `value`; exscan returns `first` on rank 0.
+  template <Value T>
+    requires Element<T>
+  [[nodiscard]] T scan(T value, ReduceOp op) {
+    const std::span one(&value, 1);
+    scan(one, one, op);
+    return value;
+  }
+  template <Summable T>
+  [[nodiscard]] T scan(T value) {
+    return scan(value, ReduceOp::sum);
+  }
+  template <Value T>
+    requires Element<T>
+  [[nodiscard]] T exscan(T value, ReduceOp op, T first) {
+    exscan(std::span(&value, 1), std::span(&first, 1), op);
+    return first;
+  }
+  template <Summable T>
+  [[nodiscard]] T exscan(T value) {
+    return exscan(value, ReduceOp::sum, T{});
+  }
+
   /// Exchanges blocks: block r of `out` on rank q is block q of `in` on rank r. The _v form sends
   /// `send_counts` elements and receives `recv_counts` from each; in place only if they are equal.
   void all_to_all(ConstBuffer in, Buffer out);
@@ -201,6 +233,69 @@ class DDP_EXPORT ProcessGroup {
   [[nodiscard]] Work iall_to_all(ConstBuffer in, Buffer out);
   [[nodiscard]] Work iall_to_all_v(ConstBuffer in, Counts send_counts, Buffer out,
                                    Counts recv_counts);
+
+  /// Refuse, where a program is compiled, two buffers with different types of elements, or one on a
+  /// device and one in host memory; the sum of bool; and structs that are combined. If a type is
+  /// known only at run time, the call throws an error of kind usage.
+  void scan(auto&&... all)
+    requires internal::NotCombinable<decltype(all)...>
+  = delete;
+  void exscan(auto&&... all)
+    requires internal::NotCombinable<decltype(all)...>
+  = delete;
+  void reduce(auto&&... all)
+    requires internal::NotCombinable<decltype(all)...>
+  = delete;
+  void ireduce(auto&&... all)
+    requires internal::NotCombinable<decltype(all)...>
+  = delete;
+  void all_reduce(auto&&... all)
+    requires internal::NotCombinable<decltype(all)...>
+  = delete;
+  void iall_reduce(auto&&... all)
+    requires internal::NotCombinable<decltype(all)...>
+  = delete;
+  void reduce_scatter(auto&&... all)
+    requires internal::NotCombinable<decltype(all)...>
+  = delete;
+  void ireduce_scatter(auto&&... all)
+    requires internal::NotCombinable<decltype(all)...>
+  = delete;
+  void reduce_scatter_v(auto&&... all)
+    requires internal::NotCombinable<decltype(all)...>
+  = delete;
+  void ireduce_scatter_v(auto&&... all)
+    requires internal::NotCombinable<decltype(all)...>
+  = delete;
+  void gather(const auto& in, internal::UnlikeBuffer<decltype(in)> auto&& out, auto&&...) = delete;
+  void igather(const auto& in, internal::UnlikeBuffer<decltype(in)> auto&& out, auto&&...) = delete;
+  void gather_v(const auto& in, internal::UnlikeBuffer<decltype(in)> auto&& out,
+                auto&&...) = delete;
+  void igather_v(const auto& in, internal::UnlikeBuffer<decltype(in)> auto&& out,
+                 auto&&...) = delete;
+  void all_gather(const auto& in, internal::UnlikeBuffer<decltype(in)> auto&& out,
+                  auto&&...) = delete;
+  void iall_gather(const auto& in, internal::UnlikeBuffer<decltype(in)> auto&& out,
+                   auto&&...) = delete;
+  void all_gather_v(const auto& in, internal::UnlikeBuffer<decltype(in)> auto&& out,
+                    auto&&...) = delete;
+  void iall_gather_v(const auto& in, internal::UnlikeBuffer<decltype(in)> auto&& out,
+                     auto&&...) = delete;
+  void scatter(const auto& in, internal::UnlikeBuffer<decltype(in)> auto&& out, auto&&...) = delete;
+  void iscatter(const auto& in, internal::UnlikeBuffer<decltype(in)> auto&& out,
+                auto&&...) = delete;
+  void all_to_all(const auto& in, internal::UnlikeBuffer<decltype(in)> auto&& out,
+                  auto&&...) = delete;
+  void iall_to_all(const auto& in, internal::UnlikeBuffer<decltype(in)> auto&& out,
+                   auto&&...) = delete;
+  void scatter_v(const auto& in, const auto& counts,
+                 internal::UnlikeBuffer<decltype(in)> auto&& out, auto&&...) = delete;
+  void iscatter_v(const auto& in, const auto& counts,
+                  internal::UnlikeBuffer<decltype(in)> auto&& out, auto&&...) = delete;
+  void all_to_all_v(const auto& in, const auto& counts,
+                    internal::UnlikeBuffer<decltype(in)> auto&& out, auto&&...) = delete;
+  void iall_to_all_v(const auto& in, const auto& counts,
+                     internal::UnlikeBuffer<decltype(in)> auto&& out, auto&&...) = delete;
 
   /// Move one message between two ranks: one calls send, the other recv, with the same type and
   /// count. Messages from one rank with the same tag are received in the order in which they are
@@ -238,8 +333,8 @@ class DDP_EXPORT ProcessGroup {
 
   /// Move several messages, to and from any ranks, as if each was begun alone in the order of
   /// `ops`. The call is done when all messages are.
-  void batch_send_recv(std::span<const P2POp> ops);
-  [[nodiscard]] Work batch_isend_irecv(std::span<const P2POp> ops);
+  void batch_send_recv(internal::List<P2POp> ops);
+  [[nodiscard]] Work batch_isend_irecv(internal::List<P2POp> ops);
 
   /// Move byte strings, whose lengths may differ between ranks. broadcast_object sets `object` to
   /// that of `root`. gather_object returns every rank's object, by rank, on `root`, and nothing on
@@ -272,11 +367,14 @@ class DDP_EXPORT ProcessGroup {
   /// ranks[r] becomes rank r. Returns nothing on ranks that are not in the list. Error messages of
   /// subgroups name ranks by their rank in the first group. Errors: usage (the list is empty, or
   /// names a rank twice or one that does not exist).
-  std::optional<ProcessGroup> new_group(std::span<const int> ranks);
+  std::optional<ProcessGroup> new_group(internal::List<int> ranks);
 
   /// Splits this group; all of its ranks call it. Ranks with the same `color` become a group, in
   /// the order of their `key`, then of their rank here. Returns nothing if `color` is below 0.
   std::optional<ProcessGroup> split(int color, int key = 0);
+
+  /// The same where every rank has a color. Errors: usage (`color` is below 0).
+  ProcessGroup split_by_color(int color, int key = 0);
 
   /// Splits this group by machine; all of its ranks call it. The ranks on this rank's machine
   /// become a group, in the order of their ranks here. Machines have different host names or boot
@@ -313,7 +411,7 @@ class DDP_EXPORT ProcessGroup {
   /// again. Under ddprun this is for ranks that leave: ddprun stops all workers when one fails.
   /// Errors: usage (a rank that does not exist, twice the same, this one; ranks of
   /// init_local_devices), timed_out (names the ranks that did not call it), peer_lost, unreachable.
-  [[nodiscard]] ProcessGroup shrink(std::span<const int> excluded);
+  [[nodiscard]] ProcessGroup shrink(internal::List<int> excluded);
 
   /// The same without the ranks that the group's failure names as lost (Error::lost_ranks()). All
   /// ranks have agreed on that failure, so they exclude the same ones. Errors: also usage (the

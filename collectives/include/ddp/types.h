@@ -5,8 +5,11 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <ranges>
+#include <span>
 #include <type_traits>
+#include <vector>
 
 #include "ddp/float16.h"
 #include "ddp/float8.h"
@@ -161,7 +164,91 @@ struct DeviceSpan {
   T* data = nullptr;              ///< an address of the device
   std::size_t count = 0;          ///< elements, not bytes
   CUstream_st* stream = nullptr;  ///< see above
+
+  /// Parts of it, as of a std::span: no part may end after `count`.
+  constexpr DeviceSpan first(std::size_t elements) const { return {data, elements, stream}; }
+  constexpr DeviceSpan subspan(std::size_t begin) const {
+    return {data + begin, count - begin, stream};
+  }
+  constexpr DeviceSpan subspan(std::size_t begin, std::size_t elements) const {
+    return {data + begin, elements, stream};
+  }
+
+  /// The same elements, for calls that only read them.
+  constexpr operator DeviceSpan<const T>() const  // NOLINT(google-explicit-constructor)
+    requires(!std::is_const_v<T>)
+  {
+    return {data, count, stream};
+  }
 };
+
+namespace internal {
+
+/// The elements of an argument, if a compiler knows them.
+struct Content {
+  bool is_known = false;
+  DataType type = DataType::opaque;
+  std::size_t width = 0;  ///< bytes of an element
+  bool on_device = false;
+
+  bool operator==(const Content&) const = default;
+  constexpr bool differs_from(const Content& other) const {
+    return is_known && other.is_known && *this != other;
+  }
+};
+
+template <class B>
+inline constexpr Content content_of = {};
+template <class B>
+  requires ReadableElements<const B&>
+inline constexpr Content content_of<B> = {true, type_or_opaque<std::ranges::range_value_t<B>>(),
+                                          sizeof(std::ranges::range_value_t<B>)};
+template <class T>
+inline constexpr Content content_of<DeviceSpan<T>> = {
+    true, type_or_opaque<std::remove_const_t<T>>(), sizeof(T), true};
+
+template <class First, class Second = int, class... Rest>
+constexpr bool has_no_result() {
+  constexpr Content first = content_of<First>;
+  constexpr bool sums = !(std::same_as<Second, ReduceOp> || ... || std::same_as<Rest, ReduceOp>);
+  if (first.differs_from(content_of<Second>)) return true;
+  if (!first.is_known) return false;
+  return first.type == DataType::opaque || (first.type == DataType::boolean && sums);
+}
+
+/// Two buffers of a call whose elements have different types, or lie in different memory.
+template <class Out, class In>
+concept UnlikeBuffer =
+    content_of<std::remove_cvref_t<Out>>.differs_from(content_of<std::remove_cvref_t<In>>);
+
+/// The arguments of a call that combines elements which cannot be combined: also structs, and bool
+/// without an operation, as its sum.
+template <class... Args>
+concept NotCombinable = has_no_result<std::remove_cvref_t<Args>...>();
+
+/// Elements that a std::vector can hold as a buffer.
+template <class R>
+concept Collectable =
+    ReadableElements<const R&> && std::default_initializable<std::ranges::range_value_t<R>> &&
+    !std::same_as<std::ranges::range_value_t<R>, bool>;
+
+template <Collectable R>
+std::vector<std::ranges::range_value_t<R>> room_for(const std::vector<std::size_t>& counts) {
+  std::size_t total = 0;
+  for (const std::size_t count : counts) total += count;
+  return std::vector<std::ranges::range_value_t<R>>(total);
+}
+
+/// An array, or a list in braces, that outlives the call.
+template <class T>
+struct List : std::span<const T> {
+  using std::span<const T>::span;
+  constexpr List() = default;
+  constexpr List(std::initializer_list<T> all)  // NOLINT(google-explicit-constructor)
+      : std::span<const T>(all.begin(), all.size()) {}
+};
+
+}  // namespace internal
 
 /// Elements of one type that a call writes, in memory that the caller owns. Any range of elements
 /// in host memory converts to it, as does a DeviceSpan: a call can be passed a std::vector<float>.
@@ -241,6 +328,10 @@ struct ConstBuffer {
 /// One value, which calls take and return instead of a buffer: a Movable that is no buffer itself.
 template <class T>
 concept Value = Movable<T> && !std::convertible_to<T&, ConstBuffer>;
+
+/// A value that has a sum: all Elements but bool.
+template <class T>
+concept Summable = Value<T> && Element<T> && !std::same_as<T, bool>;
 
 /// One message of ProcessGroup::batch_send_recv.
 struct P2POp {

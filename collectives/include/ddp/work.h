@@ -2,10 +2,12 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "ddp/error.h"
 #include "ddp/export.h"
@@ -18,8 +20,8 @@ class GroupCalls;
 }  // namespace internal
 
 /// An asynchronous call of a ProcessGroup, with the names of torch.distributed.Work. Copies refer
-/// to the same call. Waiting is optional: if its Work is destroyed, the call continues, and the
-/// group's next call throws its failure.
+/// to the same call. A default Work is one of a call that has ended. Waiting is optional: if its
+/// Work is destroyed, the call continues, and the group's next call throws its failure.
 ///
 /// The buffers of the call must exist until it is completed. Before, the data that it writes is
 /// unspecified.
@@ -27,6 +29,8 @@ class GroupCalls;
 /// Thread: any, several at once.
 class DDP_EXPORT Work {
  public:
+  Work();
+
   /// Used by this library only. If the call is one of `calls`, its end is noticed there.
   explicit Work(std::shared_ptr<internal::AsyncCall> call,
                 std::shared_ptr<internal::GroupCalls> calls = nullptr, std::uint64_t id = 0);
@@ -54,19 +58,33 @@ class DDP_EXPORT Work {
   /// of them calls exit(). Calls in `next` count in the group's call order; use another group.
   Work then(std::function<void()> next) const;
 
+  /// The same, but also calls `next` if the call fails, with its error: nothing if it succeeded.
+  /// The returned Work only has what `next` throws.
+  Work then(std::function<void(const std::optional<Error>& failure)> next) const;
+
   /// How long this rank's part took, from the end of the calls before it to its own end, including
   /// the time it waited for other ranks. Returns nothing before its end, with nccl on a device, for
   /// a then(), and for a call with nothing to do. Never blocks.
   std::optional<std::chrono::nanoseconds> duration() const;
 
  private:
+  friend std::size_t wait_any(std::span<const Work> works);
+
   bool completes_until(std::chrono::steady_clock::time_point deadline) const;
-  std::optional<Error> follow(const std::function<void()>& next) const;
+  std::optional<Error> follow(
+      const std::function<void(const std::optional<Error>& failure)>& next) const;
   bool notice_end() const;
 
   std::shared_ptr<internal::AsyncCall> call_;
   std::shared_ptr<internal::GroupCalls> calls_;
-  std::uint64_t id_;
+  std::uint64_t id_ = 0;
 };
+
+/// Waits for each, as Work::wait() does, also after one has failed. Errors: the first one's.
+DDP_EXPORT void wait_all(std::span<const Work> works);
+
+/// Blocks until this rank's part of one of them is done, with or without an error, also with
+/// buffers on a device. Returns its place: of several the first. Errors: usage (there is none).
+[[nodiscard]] DDP_EXPORT std::size_t wait_any(std::span<const Work> works);
 
 }  // namespace ddp

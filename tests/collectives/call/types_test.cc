@@ -126,7 +126,7 @@ void check_bool(ProcessGroup& group) {
   std::vector<std::array<bool, 4>> all(static_cast<std::size_t>(ranks));
   group.all_gather(own, std::span(all.front().data(), 4 * all.size()));
   check(all.front()[1] && (alone || !all.back()[1]), "all_gather of bool");
-  refused([&] { (void)group.all_reduce(true); });
+  refused([&] { (void)group.all_reduce(true, ReduceOp::sum); });
 }
 
 void check_values(ProcessGroup& group) {
@@ -235,8 +235,8 @@ TEST_CASE("structs are not combined, nor moved into other structs") {
   const auto ended = run_ranks(2, [](ProcessGroup& group) {
     std::vector<Reading> data(4);
     std::vector<std::array<char, 3>> others(8);
-    refused([&] { group.all_reduce(data); });
-    refused([&] { group.all_gather(data, others); });
+    refused([&] { group.all_reduce(ddp::Buffer(data)); });
+    refused([&] { group.all_gather(data, ddp::Buffer(others)); });
     refused([&] { group.broadcast(ddp::Buffer(data.data(), 4, ddp::DataType::opaque)); });
     refused([&] {
       ddp::Buffer huge = data;
@@ -254,6 +254,16 @@ TEST_CASE("structs are not combined, nor moved into other structs") {
     CHECK(contains(rank.output, "broadcast of structs whose size is not set in Buffer::width"));
     CHECK(contains(rank.output, " structs of 16 bytes, which is more than memory holds"));
   }
+}
+
+TEST_CASE("a part of a span on a device has its stream, and converts to one of constant elements") {
+  float data[8] = {};
+  const ddp::DeviceSpan<float> all = {data, 8, reinterpret_cast<CUstream_st*>(16)};
+  const ddp::DeviceSpan<const float> end = all.subspan(5);
+  CHECK((end.data == data + 5 && end.count == 3 && end.stream == all.stream));
+  const ddp::ConstBuffer middle = all.subspan(2, 4).first(3);
+  CHECK((middle.data == data + 2 && middle.count == 3 && middle.on_device));
+  CHECK(middle.stream == all.stream);
 }
 
 TEST_CASE("one value needs no buffer", "[mpi]") {

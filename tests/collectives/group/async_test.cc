@@ -379,3 +379,112 @@ TEST_CASE("a crash in a thread of the library is reported like one in the progra
   CHECK(ended[0].code != 0);
   CHECK(contains(ended[0].output, "SIGSEGV: nothing is mapped at address 0x1"));
 }
+
+TEST_CASE("wait_all waits for each call, also after one has failed", "[mpi]") {
+  const int size = GENERATE(1, 2, 3, 4);
+  check_ranks(size, [](ProcessGroup& group) {
+    std::vector<std::vector<int>> data(5, std::vector<int>(1000, group.rank() + 1));
+    std::vector<Work> works = {Work()};
+    for (auto& each : data) works.push_back(group.iall_reduce(each));
+    ddp::wait_all(works);
+    const int sum = group.size() * (group.size() + 1) / 2;
+    for (const auto& each : data) check(each.back() == sum, "a sum after wait_all");
+    ddp::wait_all({});
+    works.insert(works.begin(), Work().then([] { throw std::runtime_error("a bad batch"); }));
+    works.push_back(group.ibarrier());
+    try {
+      ddp::wait_all(works);
+      wrong("wait_all of a call that failed");
+    } catch (const ddp::Error& error) {
+      check(error.kind() == ErrorKind::system, error.what());
+    }
+    check(works.back().is_completed(), "wait_all ended before its last call");
+  });
+}
+
+TEST_CASE("wait_any returns the place of a call that has ended", "[mpi]") {
+  check_ranks(3, [](ProcessGroup& group) {
+    auto other = group.split_by_color(0);
+    constexpr int kMessages = 100;
+    if (group.rank() > 0) {
+      for (int i = 0; i < kMessages; ++i) group.send(group.rank() * 1000 + i, 0);
+      other.barrier();
+      group.send(7, 0, 1);
+      return;
+    }
+    std::array<int, 3> data = {};
+    std::vector<Work> works;
+    for (const int tag : {0, 1}) {
+      works.push_back(
+          group.irecv(std::span(data).subspan(static_cast<std::size_t>(tag), 1), 1, tag));
+    }
+    works.push_back(group.irecv(std::span(data).last(1), 2));
+    std::array<int, 3> received = {};
+    for (int i = 0; i < 2 * kMessages; ++i) {
+      const std::size_t at = ddp::wait_any(works);
+      check(at != 1, "wait_any of a message that nobody has sent");
+      works[at].wait();
+      const int from = at == 0 ? 1 : 2;
+      check(data[at] == from * 1000 + received[at]++, "the messages of a rank in their order");
+      if (received[at] == kMessages) {
+        works[at] = works[1];
+      } else {
+        works[at] = group.irecv(std::span(data).subspan(at, 1), from);
+      }
+    }
+    other.barrier();
+    check(ddp::wait_any(works) == 0 && data[1] == 7, "the last message");
+    check(group.recv<int>(2, 1) == 7, "the message that nobody waited for");
+  });
+}
+
+TEST_CASE("wait_any returns a call that failed, and refuses to wait for none") {
+  check_ranks(1, [](ProcessGroup& group) {
+    refused([] { static_cast<void>(ddp::wait_any({})); });
+    const std::vector<Work> works = {
+        group.ibarrier().then([] { throw std::runtime_error("a bad batch"); })};
+    check(ddp::wait_any(works) == 0, "a call that failed");
+    check(works.front().error()->kind() == ErrorKind::system, "its error");
+  });
+}
+
+TEST_CASE("a default Work has ended") {
+  check_ranks(1, [](ProcessGroup&) {
+    Work work;
+    check(work.is_completed() && !work.error() && !work.duration(), "a default Work");
+    work.wait();
+    work.wait(1ms);
+    bool is_called = false;
+    work.then([&] { is_called = true; }).wait();
+    check(is_called, "what follows a default Work");
+  });
+}
+
+TEST_CASE("a function that takes the error follows a call that fails, too") {
+  const auto ended = run_ranks(2, [](ProcessGroup& group) {
+    std::optional<ErrorKind> seen;
+    const auto look = [&](const std::optional<ddp::Error>& failure) {
+      seen = failure ? std::optional(failure->kind()) : std::nullopt;
+    };
+    group.ibarrier().then(look).wait();
+    check(!seen, "an error of a call that succeeded");
+    if (group.rank() == 1) ::_exit(0);
+    std::vector<int> data(1000);
+    const Work lost = group.iall_reduce(data);
+    lost.then(look).wait();
+    check(seen == ErrorKind::peer_lost, "the error of a call that failed");
+    const Work again = lost.then([](const std::optional<ddp::Error>& failure) {
+      if (failure) throw ddp::Error(*failure);
+    });
+    try {
+      again.wait();
+      wrong("no error of what threw it again");
+    } catch (const ddp::Error& error) {
+      check(error.kind() == ErrorKind::peer_lost, error.what());
+    }
+  });
+  for (const Ended& one : ended) {
+    INFO(one.output);
+    CHECK(one.code == 0);
+  }
+}

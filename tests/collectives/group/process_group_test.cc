@@ -155,6 +155,52 @@ TEST_CASE("a group is split, parts are split, and ranks leave them in any order"
   });
 }
 
+TEST_CASE("ranks that all have a color are split into groups", "[mpi]") {
+  const int size = GENERATE(1, 2, 3, 4);
+  check_ranks(size, [](ProcessGroup& group) {
+    ProcessGroup half = group.split_by_color(group.rank() % 2, -group.rank());
+    check(half.size() == (group.size() + 1 - group.rank() % 2) / 2, "the size of a half");
+    check(half.rank() == half.size() - 1 - group.rank() / 2, "the rank in a half");
+    refused([&] { static_cast<void>(group.split_by_color(-1)); });
+  });
+}
+
+TEST_CASE("ranks gather different numbers of elements as a vector", "[mpi][tcp]") {
+  const int size = GENERATE(1, 2, 3, 4);
+  check_ranks(size, [](ProcessGroup& group) {
+    std::vector<int> expected;
+    for (int rank = 0; rank < group.size(); ++rank) {
+      for (int i = 0; i < rank; ++i) expected.push_back(10 * rank + i);
+    }
+    std::vector<int> own;
+    for (int i = 0; i < group.rank(); ++i) own.push_back(10 * group.rank() + i);
+    check(group.all_gather_v(own) == expected, "all_gather_v");
+    const int root = group.size() - 1;
+    const bool is_root = group.rank() == root;
+    check(group.gather_v(own, root) == (is_root ? expected : std::vector<int>()), "gather_v");
+  });
+}
+
+TEST_CASE("counts, ranks and messages may be lists in braces") {
+  check_ranks(2, [](ProcessGroup& group) {
+    const int rank = group.rank();
+    std::vector<int> own(rank == 0 ? 1 : 2, rank);
+    std::vector<int> all(3);
+    group.all_gather_v(own, all, {1, 2});
+    check(all == std::vector{0, 1, 1}, "all_gather_v with counts in braces");
+    auto turned = group.new_group({1, 0});
+    check(turned->rank() == 1 - rank, "the rank in a group of ranks in braces");
+    int sent = rank;
+    int received = -1;
+    group.batch_send_recv({ddp::P2POp::send(std::span(&sent, 1), 1 - rank),
+                           ddp::P2POp::recv(std::span(&received, 1), 1 - rank)});
+    check(received == 1 - rank, "messages in braces");
+    if (rank == 1) return;
+    ProcessGroup alone = group.shrink({1});
+    check(alone.size() == 1, "the rest without a rank in braces");
+  });
+}
+
 TEST_CASE("ranks of one host are a group of one node", "[mpi][tcp]") {
   const int size = GENERATE(1, 2, 3, 4);
   check_ranks(size, [](ProcessGroup& group) {

@@ -94,7 +94,7 @@ TEST_CASE("wrong arguments are refused, and the group stays as it was", "[mpi]")
                                   ddp::P2POp::recv(elsewhere, 1 - group.rank())};
     refused([&] { group.all_reduce(data, ReduceOp::avg); });
     refused([&] { group.broadcast(data, 99); });
-    refused([&] { group.all_reduce(data, device); });
+    refused([&] { group.all_reduce(data, ddp::Buffer(device)); });
     refused([&] { group.batch_send_recv(mixture); });
     refused([&] { group.batch_send_recv(streams); });
     refused([&] { group.reduce(device, {}, 1 - group.rank()); });

@@ -148,7 +148,7 @@ void misuse(ProcessGroup& group) {
   std::vector<std::int32_t> bits(kCount);
   const DeviceSpan<std::int32_t> on_device = {reinterpret_cast<std::int32_t*>(data.span().data),
                                               kCount, stream};
-  refused([&] { group.all_reduce(data.span(), host); });
+  refused([&] { group.all_reduce(data.span(), ddp::Buffer(host)); });
   refuse_capture(group, data);
   group.all_reduce(data.span());
   if (group.backend() == "nccl")
