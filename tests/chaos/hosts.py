@@ -69,6 +69,10 @@ class Host:
             _enter(home)
             os.close(home)
 
+    def namespace_path(self):
+        """For nsenter --net, while this process lives."""
+        return f'/proc/{os.getpid()}/fd/{self._namespace}'
+
     def enter(self):
         """For a process that is about to execute a program on this host, and dies with this one. It ignores no signal
         that this one ignores because it was started by nohup, or in the background."""

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <spawn.h>
+#include <sstream>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <utility>
@@ -74,7 +75,7 @@ Rank::Rank(const Words& command, const Variables& variables) {
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, write_end.get(), 1);
   posix_spawn_file_actions_adddup2(&actions, write_end.get(), 2);
-  const int rc = ::posix_spawn(&pid_.value, argv[0], &actions, nullptr, argv.data(), envp.data());
+  const int rc = ::posix_spawnp(&pid_.value, argv[0], &actions, nullptr, argv.data(), envp.data());
   posix_spawn_file_actions_destroy(&actions);
   INFO("starting " << command.front());
   REQUIRE(rc == 0);
@@ -106,9 +107,25 @@ void Rank::kill() const {
 
 namespace {
 
+/// The store's address: if ranks run on several hosts, that of this one.
+std::string store_address() {
+  return variable_or("DDP_TEST_STORE_ADDRESS", "127.0.0.1");
+}
+
+/// The command on the rank's host: one of the network namespaces in DDP_TEST_NAMESPACES, if set.
+Words on_host(int rank, const Words& command) {
+  std::istringstream names(variable_or("DDP_TEST_NAMESPACES", ""));
+  Words hosts;
+  for (std::string host; std::getline(names, host, ':');) hosts.push_back(host);
+  if (hosts.empty()) return command;
+  Words all = {"nsenter", "--net=" + hosts[static_cast<std::size_t>(rank) % hosts.size()]};
+  all.insert(all.end(), command.begin(), command.end());
+  return all;
+}
+
 /// The variables by which the ranks of a launcher's job find its store.
 Variables store_of_job(std::uint16_t port) {
-  return {{"MASTER_ADDR", "127.0.0.1"},
+  return {{"MASTER_ADDR", store_address()},
           {"MASTER_PORT", std::to_string(port)},
           {"TORCHELASTIC_USE_AGENT_STORE", "True"}};
 }
@@ -129,7 +146,7 @@ bool is_over_mpi() {
 }
 
 std::vector<Ended> run_ranks_but(int idle, int size, const Words& command, const Variables& more) {
-  const LiveStore store;
+  const LiveStore store(store_address());
   if (is_over_mpi()) {
     Variables variables = more;
     variables.merge(store_of_job(store.port()));
@@ -139,7 +156,7 @@ std::vector<Ended> run_ranks_but(int idle, int size, const Words& command, const
   for (int rank = 0; rank < size; ++rank) {
     Variables variables = more;
     variables.merge(place(rank, size, store.port()));
-    ranks.emplace_back(command, variables);
+    ranks.emplace_back(on_host(rank, command), variables);
   }
   std::vector<Ended> ended;
   for (int rank = 0; rank < size; ++rank) {
