@@ -3,12 +3,13 @@
 # wrong_uses_test.sh COMPILER INCLUDE: compiles programs with one wrong use of the library each. Each must fail with the
 # error that is expected of it, and compile when the use is corrected.
 set -euo pipefail
-compile=("$1" -std=c++20 -fsyntax-only -Wall -Wextra -Werror -Wno-unused -Werror=unused-result -I "$2" -x c++ -)
+folder=$(mktemp -d)
+trap 'rm -r "$folder"' EXIT
+flags=(-std=c++20 -Wall -Wextra -Werror -Wno-unused -Werror=unused-result -I "$2")
+compile=("$1" "${flags[@]}" -include "$folder/headers.h" -fsyntax-only -x c++ -)
 failures=0
 
-# program STATEMENT...
-program() {
-  cat <<'EOF'
+cat >"$folder/headers.h" <<'EOF'
 #include <array>
 #include <complex>
 #include <string>
@@ -16,7 +17,12 @@ program() {
 
 #include "ddp/process_group.h"
 #include "ddp/views.h"
+EOF
+"$1" "${flags[@]}" -x c++-header "$folder/headers.h" -o "$folder/headers.h.gch"  # compiled once
 
+# program STATEMENT...
+program() {
+  cat <<'EOF'
 struct Point { int x, y; };
 
 void use(ddp::ProcessGroup& group, ddp::DeviceSpan<float> on_device) {
