@@ -120,9 +120,24 @@ PyObject* group_abandon(PyObject*, PyObject* capsule) {
   Py_RETURN_NONE;
 }
 
+/// give(box, future): what the list has, which it raises if it is an error. A callback in C, as to
+/// an error of a function in Python PyTorch appends the lines that it came from.
+PyObject* give(PyObject*, PyObject* arguments) {
+  PyObject* const result = PyList_GetItem(PyTuple_GetItem(arguments, 0), 0);
+  if (result == nullptr) return nullptr;
+  if (PyExceptionInstance_Check(result)) {
+    PyException_SetTraceback(result, Py_None);
+    PyErr_SetObject(PyExceptionInstance_Class(result), result);
+    return nullptr;
+  }
+  Py_INCREF(result);
+  return result;
+}
+
 #define BOUND(name) {#name, bound<ddp_##name>, METH_VARARGS, nullptr}
 PyMethodDef methods[] = {{"set_error", set_error, METH_O, nullptr},
                          {"group_abandon", group_abandon, METH_O, nullptr},
+                         {"give", give, METH_VARARGS, nullptr},
                          {"mesh", mesh, METH_VARARGS, nullptr},
                          BOUND(c_version),
                          BOUND(init_process_group),

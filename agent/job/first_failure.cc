@@ -16,24 +16,17 @@ namespace {
 constexpr size_t kLastLines = 4;  // of stderr: the exception, and what a library wrote after it
 
 /// The words of Gloo, NCCL, MPI, PyTorch's store and the C library about peers, in lower case.
+/// Those about a peer's end are below.
 constexpr std::string_view kWords[] = {
     "timed out",
     "timeout",
     "time-out",
     "time out",
     "watchdog",
-    "connection reset",
     "connection refused",
-    "connection closed",
-    "connection was closed",
     "connection aborted",
-    "closed by peer",
-    "reset by peer",
     "broken pipe",
-    "remote process exited",
     "remote peer",
-    "ncclremoteerror",
-    "socket closed",
     "heartbeat",
     "collective mismatch",
 };
@@ -95,7 +88,7 @@ bool was_aborted_by_open_mpi(const rendezvous::Failure& failure) {
 bool is_consequence(const rendezvous::Failure& failure) {
   if (has_no_words(failure)) return false;
   if (failure.exception.empty() && exit_status(failure).signal() == SIGPIPE) return true;
-  return has_any(last_words(failure), kWords);
+  return has_any(last_words(failure), kWords) || says_it_lost_a_peer(failure);
 }
 
 bool says_it_lost_a_peer(const rendezvous::Failure& failure) {

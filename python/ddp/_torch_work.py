@@ -3,6 +3,7 @@
 import queue
 import threading
 from datetime import timedelta
+from functools import partial
 from typing import Any, Callable, List, Optional, Sequence
 
 import torch
@@ -58,6 +59,7 @@ class Work(dist.Work):
         self._lock = None if after is None else threading.Lock()
         self._promise: Optional[torch.futures.Future[None]] = None
         self._future: Optional[torch.futures.Future[Any]] = None
+        self._result: List[Any] = []  # of the future: the outputs or an error
 
     def wait(self, timeout: Optional[timedelta] = None) -> bool:
         """Waits for this rank's part. After `timeout` raises an error: the call continues."""
@@ -110,23 +112,20 @@ class Work(dist.Work):
         if self._future is None:
             self._promise = torch.futures.Future()
             # A callback's exception is the only way from Python to an error that C++ sees, too.
-            self._future = self._promise.then(lambda _: self._value())
+            self._future = self._promise.then(partial(_native.give, self._result))
             if self.is_completed():
                 self.complete()
             else:
                 self._completer.complete(self)
         return self._future
 
-    def _value(self) -> Any:
-        self.wait()
-        return self._outputs
-
     def complete(self) -> None:
         """Waits, and completes the future. For the Completer."""
         try:
             self.wait()
-        except Exception:
-            pass  # _value() raises it again
+            self._result.append(self._outputs)
+        except Exception as error:
+            self._result.append(error)
         assert self._promise is not None
         self._promise.set_result(None)
 

@@ -386,6 +386,7 @@ def lost():
     try:
         work.get_future().wait()
     except RuntimeError as error:
+        assert "\n" not in str(error), error  # the lines that it came from
         print(f"rank {rank}: {error}", flush=True)
 
 

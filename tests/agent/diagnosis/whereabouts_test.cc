@@ -223,6 +223,7 @@ TEST_CASE("a failure that mentions a timeout or a lost peer is a consequence") {
         "trying to connect to (gpu-01, 29500).",
         "ncclRemoteError: A call failed possibly due to a network error or a remote process "
         "exiting prematurely.",
+        "ddp.Error: ddp: rank 2 lost rank 3 in #9 all_reduce sum float32[10]: its connection ended",
         "BrokenPipeError: [Errno 32] Broken pipe"}) {
     CAPTURE(words);
     CHECK(is_consequence(failed(kExit1, std::string("Traceback:\n  x\n") + words + "\n")));
