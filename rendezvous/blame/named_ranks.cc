@@ -83,6 +83,12 @@ bool is_call_status(std::string_view text) {
   return text.starts_with("at #") || text.starts_with("in no call");
 }
 
+/// Whether the text goes on about another rank after a comma. That of a message has its tag there.
+bool has_more(std::string_view text) {
+  const size_t comma = text.find(", ");
+  return comma != text.rfind(", ") || comma != text.find(", tag ");
+}
+
 std::string hosts_of(const std::vector<int>& ranks, const Nodes& nodes) {
   std::vector<std::string> hosts;
   for (const int rank : ranks) {
@@ -117,8 +123,7 @@ std::string named_suspect(const Failure& failure, const Nodes& nodes) {
   const Named named = named_in(text.substr(begin + 1, others - begin - 1));
   const std::string_view rest = text.substr(others + kOthers.size());
   const bool is_fewer = begin == after_other_words + 1 || named.ranks.size() == 1;
-  const bool is_known =
-      is_call_status(named.what) && named.what.find(", ") == text.npos && is_call_status(rest);
+  const bool is_known = is_call_status(named.what) && !has_more(named.what) && is_call_status(rest);
   const std::string hosts = hosts_of(named.ranks, nodes);
   if (hosts.empty() || !is_fewer || !is_known) return "";
   return ranks_text(named.ranks, kMostPieces) + " (" + hosts + ")" +

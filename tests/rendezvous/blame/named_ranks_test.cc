@@ -78,7 +78,12 @@ TEST_CASE("named ranks: the fewer ranks at another call are the likely cause") {
       "rank 3 (gpu-02) is the likely cause: in no call since #1 barrier, while the others were "
       "at #2 "
       "barrier");
+  CHECK(named("rank 0 timed out: rank 3 is at #1 recv from rank 0, tag 0, the others at #9 x") ==
+        "rank 3 (gpu-02) is the likely cause: at #1 recv from rank 0, tag 0, while the others were "
+        "at #9 x");
   const std::string nobody;
+  CHECK(named("a timed out: rank 3 is at #1 recv, tag 0, rank 2 at #2 x, the others at #3 x") ==
+        nobody);
   // Equal sides, three sides, other words, or an unknown rank.
   CHECK(named("rank 1 timed out: ranks 2-3 are at #2 barrier, the others at #3 barrier") == nobody);
   CHECK(named("rank 1 timed out: rank 3 is at #2 barrier, rank 4 at #1 x, the others at #3 x") ==
