@@ -137,8 +137,8 @@ WorkerCalls look_at(ask::NodeStatus& node, const GpuWatch::Uses& uses) {
     if (rank.state == "running") look_at(rank, calls.at(rank.rank), uses);
   }
   for (const auto& [rank, its] : calls) {
-    if (!its.empty() && !its.front().release.empty())
-      node.releases[its.front().release].push_back(rank);
+    if (!its.empty() && !its.back().release.empty())
+      node.releases[its.back().release].push_back(rank);
   }
   return calls;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/worker/flight_recorder.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <sys/stat.h>
@@ -21,6 +22,21 @@ namespace {
 constexpr std::string_view kPath = "PYTHONPATH";
 constexpr const char* kHookFile = "/sitecustomize.py";
 constexpr std::chrono::milliseconds kTimeToAnswer{500};
+
+/// A group of `ddp` is in both: the page of its process lacks the times.
+void add_recorded(std::vector<launcher::WorkerCall>& calls,
+                  const std::vector<launcher::WorkerCall>& recorded) {
+  for (const launcher::WorkerCall& more : recorded) {
+    const auto same = std::ranges::find(calls, more.group, &launcher::WorkerCall::group);
+    if (same == calls.end()) {
+      calls.push_back(more);
+    } else {
+      same->begun = more.begun;  // it was read later
+      same->members = more.members;
+      same->times = more.times;
+    }
+  }
+}
 
 }  // namespace
 
@@ -76,12 +92,10 @@ std::map<int, std::vector<launcher::WorkerCall>> calls_of(
   std::vector<std::string> sockets;
   for (const WorkerProcess& worker : workers) {
     calls[worker.rank] = launcher::calls_of(worker.pid, worker.rank);
-    sockets.push_back(calls[worker.rank].empty() ? worker.recorder : "");
+    sockets.push_back(worker.recorder);
   }
   const auto recorded = launcher::recorded_calls(sockets, kTimeToAnswer);
-  for (size_t i = 0; i < workers.size(); ++i) {
-    if (!recorded[i].empty()) calls[workers[i].rank] = recorded[i];
-  }
+  for (size_t i = 0; i < workers.size(); ++i) add_recorded(calls[workers[i].rank], recorded[i]);
   return calls;
 }
 

@@ -7,6 +7,7 @@
 PyTorch registers it by itself when it is imported, from 2.5 on; `import ddp.torch` does in all releases.
 """
 import os
+import zlib
 from datetime import timedelta
 from typing import Any, Dict, Optional, Sequence, Set
 
@@ -60,6 +61,8 @@ def _create(options: Any, backend_options: Any) -> Any:
         restart = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
         size = len(ranks)
         store = ddp.HashStore() if size == 1 else _store_of(options.store, f"torch/{restart}/{name}", size)
+        # The library names a group by a count in its store. ddprun knows the calls of all groups by their names.
+        store.add(f"ddp/groups/{rank}", zlib.crc32(str(name).encode()))
         own = ddp.init_process_group("cpu", store=store, rank=rank, world_size=size, names=ranks,
                                      timeout=None if timeout is None else timeout.total_seconds())  # fmt: skip
 
