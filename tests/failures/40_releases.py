@@ -25,5 +25,6 @@ def other_release(folder):
 
 
 def inject(job):
-    job.start(job.ddp('wait'), environment={2: {'PYTHONPATH': other_release(job.folder)}})
+    path = f'{other_release(job.folder)}:{job.launcher.python_path}'
+    job.start(job.ddp('wait'), environment={2: {'PYTHONPATH': path}})
     job.wait_until(lambda: job.says(FAILURE.cause))

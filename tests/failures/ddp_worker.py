@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rank of four that trains with PyTorch's DistributedDataParallel over gloo. The guilty one does what the argument
-says in the fourth step, while the others wait for it in backward()."""
+"""A rank of four that trains with PyTorch's DistributedDataParallel over gloo or FAILURES_BACKEND. The guilty one does
+what the argument says in the fourth step, while the others wait for it in backward()."""
 import ctypes
 import datetime
 import os
@@ -120,7 +120,8 @@ ACTIONS = {**ACTIONS, 'hang': load_batch, 'desync': dist.barrier, 'early': lambd
            'hook': lambda: model.module.weight.register_hook(hook)}
 # Longer than a worker has to stand still until that tells anything. A rank that waits for a message waits longer than
 # the others: they time out first.
-dist.init_process_group('gloo', timeout=datetime.timedelta(seconds=600 if guilty and action == 'receive' else 20))
+dist.init_process_group(os.environ.get('FAILURES_BACKEND', 'gloo'),
+                        timeout=datetime.timedelta(seconds=600 if guilty and action == 'receive' else 20))
 torch.manual_seed(1)
 model = DistributedDataParallel(torch.nn.Linear(4, 5 if guilty and action == 'shapes' else 2))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -25,6 +25,7 @@ class Launcher:
     has_py_spy = True  # beside the interpreter, or in PATH
     has_torch = False  # it starts programs of PyTorch's here
     trains = False     # all that it starts here train with PyTorch's DDP
+    python_path = ''   # for PYTHONPATH
 
 
 class Ddprun(Launcher):
@@ -98,6 +99,20 @@ class DdprunTorchNoPySpy(DdprunWithTorch):
         return [os.path.realpath(os.path.join(interop(), 'bin/python')), os.path.join(folder, 'ddp_worker.py')]
 
 
+class DdprunTorchDdp(DdprunWithTorch):
+    name = 'ddprun, PyTorch, ddp'
+    python_path = os.path.join(os.path.dirname(os.path.realpath(os.environ.get('DDPRUN', ''))), '../python')
+
+    @classmethod
+    def missing(cls):
+        lacking = '' if glob.glob(cls.python_path + '/ddp/_native*') else 'ddp for Python is not built'
+        return DdprunWithTorch.missing() or lacking
+
+    def command(self, job, node, command, options):
+        job.environment.update(FAILURES_BACKEND='ddp', PYTHONPATH=self.python_path)
+        return super().command(job, node, command, options)
+
+
 class Torchrun(Launcher):
     name = kind = 'torchrun'
     has_torch = True
@@ -169,4 +184,5 @@ class Mpirun(Launcher):
 
 
 LAUNCHERS = {each.name: each for each in (Ddprun(), DdprunOneNode(), DdprunNoPtrace(), DdprunPySpy(), DdprunWithTorch(),
-                                          DdprunTorchNoPySpy(), Torchrun(), TorchrunWithTorch(), Mpirun())}
+                                          DdprunTorchNoPySpy(), DdprunTorchDdp(), Torchrun(), TorchrunWithTorch(),
+                                          Mpirun())}
