@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/session/server.h"
 
+#include <memory>
 #include <utility>
 
 #include <boost/asio/post.hpp>
@@ -170,17 +171,27 @@ void Server::hear_next_later() {
   });
 }
 
-/// Reads one stranger's frame in each turn of the event loop, so that agents are heard between
+/// Reads strangers' frames, up to the length of the longest one, so that agents are heard between
 /// them.
 void Server::hear_next() {
-  const ConnectionId id = strangers_.front();
-  strangers_.pop_front();
-  if (!strangers_.empty()) hear_next_later();
-  const auto found = connections_.find(id);
-  if (found == connections_.end()) return;
+  const std::weak_ptr alive(alive_);
+  for (size_t bytes = 0; bytes < kMaxFirstFrame;) {
+    bytes += hear(strangers_.front());
+    if (alive.expired()) return;
+    strangers_.pop_front();
+    if (strangers_.empty()) return;
+  }
+  hear_next_later();
+}
+
+/// Returns the length of the frame.
+size_t Server::hear(ConnectionId stranger) {
+  const auto found = connections_.find(stranger);
+  if (found == connections_.end()) return 0;
   const std::string body = std::exchange(found->second.unheard, {});
   found->second.channel->resume();
-  perform(sessions_.received(id, decode_first_message(body), BootClock::now()));
+  perform(sessions_.received(stranger, decode_first_message(body), BootClock::now()));
+  return body.size();
 }
 
 std::vector<std::string> Server::agent_addresses() const {

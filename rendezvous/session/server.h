@@ -128,6 +128,7 @@ class Server {
   void on_frame(ConnectionId id, std::string_view body);
   void hear_next_later();
   void hear_next();
+  size_t hear(ConnectionId stranger);
 
   void perform(const ServerActions& actions);
   void perform(const server_action::Send& send);
