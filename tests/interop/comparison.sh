@@ -24,7 +24,7 @@ under_each() {  # under_each COMMAND...: with two workers; sets `codes_of`
 
 grep -qF '| needs | libc | Python, PyTorch | Open MPI'"'"'s libraries |' "$interop/../../README.md" || fail "README has another table"
 [ "$(ldd "$real_ddprun" | grep -c '=>')" = 1 ] || fail "ddprun needs more than libc: $(ldd "$real_ddprun")"
-ldd "$(command -v mpirun)" | grep -q libopen-rte || fail "mpirun needs no library of Open MPI"
+[[ $(ldd "$(command -v mpirun)") = *libopen-rte* ]] || fail "mpirun needs no library of Open MPI"
 
 # The exit code after `exit 3` of a worker.
 under_each sh -c 'exit 3'
