@@ -16,4 +16,4 @@ def inject(job):
         options[node] = ['--secret_file', path]
     job.start(job.worker('wait'), node_options=options)
     job.wait_for_words(FAILURE.cause)
-    job.wait_until(lambda: job.processes[2].poll() is not None)
+    job.wait_until(lambda: all('differ' in text for text in job.consoles().values()))
