@@ -83,7 +83,7 @@ bool is_call_status(std::string_view text) {
   return text.starts_with("at #") || text.starts_with("in no call");
 }
 
-/// Whether the text goes on about another rank after a comma. That of a message has its tag there.
+/// Whether more text about another rank follows a comma. That of a message has its tag there.
 bool has_more(std::string_view text) {
   const size_t comma = text.find(", ");
   return comma != text.rfind(", ") || comma != text.find(", tag ");
