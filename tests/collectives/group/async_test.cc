@@ -433,7 +433,8 @@ TEST_CASE("wait_any returns the place of a call that has ended", "[mpi]") {
       }
     }
     other.barrier();
-    check(ddp::wait_any(works) == 0 && data[1] == 7, "the last message");
+    const std::vector<Work> last = {works[1]};
+    check(ddp::wait_any(last) == 0 && data[1] == 7, "the last message");
     check(group.recv<int>(2, 1) == 7, "the message that nobody waited for");
   });
 }
@@ -466,9 +467,12 @@ TEST_CASE("a function that takes the error follows a call that fails, too") {
     const auto look = [&](const std::optional<ddp::Error>& failure) {
       seen = failure ? std::optional(failure->kind()) : std::nullopt;
     };
+    if (group.rank() == 1) {
+      group.barrier();
+      ::_exit(0);
+    }
     group.ibarrier().then(look).wait();
     check(!seen, "an error of a call that succeeded");
-    if (group.rank() == 1) ::_exit(0);
     std::vector<int> data(1000);
     const Work lost = group.iall_reduce(data);
     lost.then(look).wait();
