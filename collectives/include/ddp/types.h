@@ -198,20 +198,20 @@ struct Content {
 };
 
 template <class B>
-inline constexpr Content content_of = {};
+inline constexpr Content kContentOf = {};
 template <class B>
   requires ReadableElements<const B&>
-inline constexpr Content content_of<B> = {true, type_or_opaque<std::ranges::range_value_t<B>>(),
+inline constexpr Content kContentOf<B> = {true, type_or_opaque<std::ranges::range_value_t<B>>(),
                                           sizeof(std::ranges::range_value_t<B>)};
 template <class T>
-inline constexpr Content content_of<DeviceSpan<T>> = {
+inline constexpr Content kContentOf<DeviceSpan<T>> = {
     true, type_or_opaque<std::remove_const_t<T>>(), sizeof(T), true};
 
 template <class First, class Second = int, class... Rest>
 constexpr bool has_no_result() {
-  constexpr Content first = content_of<First>;
-  constexpr bool sums = !(std::same_as<Second, ReduceOp> || ... || std::same_as<Rest, ReduceOp>);
-  if (first.differs_from(content_of<Second>)) return true;
+  const Content first = kContentOf<First>;
+  const bool sums = !(std::same_as<Second, ReduceOp> || ... || std::same_as<Rest, ReduceOp>);
+  if (first.differs_from(kContentOf<Second>)) return true;
   if (!first.is_known) return false;
   return first.type == DataType::opaque || (first.type == DataType::boolean && sums);
 }
@@ -219,7 +219,7 @@ constexpr bool has_no_result() {
 /// Two buffers of a call whose elements have different types, or lie in different memory.
 template <class Out, class In>
 concept UnlikeBuffer =
-    content_of<std::remove_cvref_t<Out>>.differs_from(content_of<std::remove_cvref_t<In>>);
+    kContentOf<std::remove_cvref_t<Out>>.differs_from(kContentOf<std::remove_cvref_t<In>>);
 
 /// The arguments of a call that combines elements which cannot be combined: also structs, and bool
 /// without an operation, as its sum.
