@@ -90,6 +90,7 @@ std::optional<Error> Work::follow(
 }
 
 Work Work::then(std::function<void()> next) const {
+  // NOLINTNEXTLINE(clang-analyzer-cplusplus.NewDeleteLeaks): std::function's destructor frees it
   return then([next = std::move(next)](const std::optional<Error>& failure) {
     if (failure) throw Error(*failure);
     next();
