@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/json.h"
 
-template nlohmann::json::basic_json(const nlohmann::json&);
-template nlohmann::json::basic_json(nlohmann::json::initializer_list_t, bool,
-                                    nlohmann::json::value_t);
-template void nlohmann::json::json_value::destroy(nlohmann::json::value_t);
+template nlohmann::basic_json<>::basic_json(const nlohmann::json&);
+template nlohmann::basic_json<>::basic_json(nlohmann::json::initializer_list_t, bool,
+                                            nlohmann::json::value_t);
+template void nlohmann::basic_json<>::json_value::destroy(nlohmann::json::value_t);
 
 namespace ddprun {
 

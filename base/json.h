@@ -33,7 +33,7 @@ std::string json_text(const OrderedJson& json, int indent = -1);
 
 // base/json.cc compiles these, which many files use, once, and for speed: otherwise the linker may
 // take a copy of a module that is compiled for size.
-extern template nlohmann::json::basic_json(const nlohmann::json&);
-extern template nlohmann::json::basic_json(nlohmann::json::initializer_list_t, bool,
-                                           nlohmann::json::value_t);
-extern template void nlohmann::json::json_value::destroy(nlohmann::json::value_t);
+extern template nlohmann::basic_json<>::basic_json(const nlohmann::json&);
+extern template nlohmann::basic_json<>::basic_json(nlohmann::json::initializer_list_t, bool,
+                                                   nlohmann::json::value_t);
+extern template void nlohmann::basic_json<>::json_value::destroy(nlohmann::json::value_t);
