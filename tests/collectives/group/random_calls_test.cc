@@ -73,9 +73,9 @@ struct Point {
 };
 
 template <class T>
-constexpr bool is_complex = false;
+constexpr bool kIsComplex = false;
 template <class T>
-constexpr bool is_complex<std::complex<T>> = true;
+constexpr bool kIsComplex<std::complex<T>> = true;
 
 /// The elements of a std::vector: std::vector<bool> has no bool.
 template <class T>
@@ -92,13 +92,13 @@ ddp::Buffer buffer_of(std::span<Stored<T>> elements) {
 
 /// The model's numbers.
 template <class T>
-using Number = std::conditional_t<is_complex<T>, std::complex<double>, std::int64_t>;
+using Number = std::conditional_t<kIsComplex<T>, std::complex<double>, std::int64_t>;
 
 template <class T>
 Stored<T> element_of(Number<T> number) {
   if constexpr (std::is_same_v<T, Point>) {
     return {.x = static_cast<std::int32_t>(number), .y = static_cast<std::int8_t>(-number)};
-  } else if constexpr (is_complex<T>) {
+  } else if constexpr (kIsComplex<T>) {
     return static_cast<T>(number);
   } else if constexpr (std::is_same_v<T, bool>) {
     return number != 0 ? 1 : 0;
@@ -168,7 +168,7 @@ struct Data {
     const std::int64_t middle = std::is_unsigned_v<T> ? 0 : is_combined ? 2 : 100;
     const std::int64_t real =
         (is_combined ? next % (std::is_unsigned_v<T> ? 3 : 5) : next) - middle;
-    if constexpr (is_complex<T>) {
+    if constexpr (kIsComplex<T>) {
       return {static_cast<double>(real), static_cast<double>(next / 5 % 3 - 1)};
     } else {
       return real;
@@ -192,7 +192,7 @@ struct Data {
       }
       if (op != ReduceOp::avg) {
         all[i] = element_of<T>(result);
-      } else if constexpr (is_complex<T>) {
+      } else if constexpr (kIsComplex<T>) {
         all[i] = static_cast<T>(result / static_cast<double>(ranks));
       } else {
         all[i] = static_cast<Stored<T>>(static_cast<float>(result) / static_cast<float>(ranks));
@@ -207,7 +207,7 @@ bool are_alike(std::span<const T> got, const std::vector<T>& expected, bool is_r
   if constexpr (std::is_same_v<T, Point>) {
     return std::ranges::equal(got, expected);
   } else {
-    using Wide = std::conditional_t<is_complex<T>, std::complex<double>, double>;
+    using Wide = std::conditional_t<kIsComplex<T>, std::complex<double>, double>;
     return std::ranges::equal(got, expected, [&](T a, T b) {
       const auto first = static_cast<Wide>(a);
       const auto second = static_cast<Wide>(b);
