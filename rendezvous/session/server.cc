@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/session/server.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -16,6 +17,9 @@ using asio::ip::tcp;
 using boost::system::error_code;
 
 namespace {
+
+/// An empty frame of a stranger takes as much time as one of so many bytes.
+constexpr size_t kShortestCounted = 512;
 
 std::string peer_of(const tcp::socket& socket) {
   error_code gone;
@@ -171,12 +175,12 @@ void Server::hear_next_later() {
   });
 }
 
-/// Reads strangers' frames, up to the length of the longest one, so that agents are heard between
-/// them.
+/// Reads strangers' frames, together no longer than about the longest one, so that agents are heard
+/// between them.
 void Server::hear_next() {
   const std::weak_ptr alive(alive_);
   for (size_t bytes = 0; bytes < kMaxFirstFrame;) {
-    bytes += hear(strangers_.front());
+    bytes += std::max(hear(strangers_.front()), kShortestCounted);
     if (alive.expired()) return;
     strangers_.pop_front();
     if (strangers_.empty()) return;
