@@ -34,11 +34,12 @@ FailureBroadcast::FailureBroadcast(std::shared_ptr<Store> store, std::string pre
         if (message.starts_with(kFailureMark)) {
           return notify.failure(message.substr(kFailureMark.size()));
         }
-        int lost = -1;
+        int lost = -1;  // see loss_text(); older releases of ddprun send the sentence alone
         const char* const end = message.data() + message.size();
-        const char* const text = std::from_chars(message.data(), end, lost).ptr;  // see loss_text()
+        const char* text = std::from_chars(message.data(), end, lost).ptr;
+        if (text != message.data() && text != end) ++text;
         if (lost >= size) lost = -1;  // the ranks of the group are not those of ddprun
-        notify.loss(lost, std::string(text == end ? text : text + 1, end));
+        notify.loss(lost, std::string(text, end));
       });
 }
 
