@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Asynchronous calls of the backend for PyTorch."""
+import atexit
 import queue
 import threading
 from datetime import timedelta
@@ -25,6 +26,7 @@ class Completer:
     def __init__(self) -> None:
         self._works: "queue.SimpleQueue[Optional[Work]]" = queue.SimpleQueue()
         self._thread: Optional[threading.Thread] = None
+        self._publishing = threading.Lock()
 
     def complete(self, work: "Work") -> None:
         if threading.current_thread() is self._thread:
@@ -32,14 +34,21 @@ class Completer:
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="ddp futures", daemon=True)
             self._thread.start()
+            atexit.register(self._end)
         self._works.put(work)
 
     def close(self) -> None:
         self._works.put(None)
 
+    def _end(self) -> None:
+        """If a thread comes back from PyTorch while Python ends, std::terminate() ends the process."""
+        self._publishing.acquire(timeout=1)  # and keeps it: no future is completed from here on
+
     def _run(self) -> None:
         while (work := self._works.get()) is not None:
-            work.complete()
+            work.fetch()
+            with self._publishing:
+                work.publish()
             del work  # not kept until the next one
 
 
@@ -120,12 +129,20 @@ class Work(dist.Work):
         return self._future
 
     def complete(self) -> None:
-        """Waits, and completes the future. For the Completer."""
+        """Waits, and completes the future."""
+        self.fetch()
+        self.publish()
+
+    def fetch(self) -> None:
+        """Waits for what the future gets."""
         try:
             self.wait()
             self._result.append(self._outputs)
         except Exception as error:
             self._result.append(error)
+
+    def publish(self) -> None:
+        """Completes the future, with its callbacks."""
         assert self._promise is not None
         self._promise.set_result(None)
 

@@ -471,15 +471,21 @@ def devices(config):
         expect(whole, size)
     dist.barrier()
     dist.destroy_process_group()
+    # Gloo is registered twice, so its thread stays. While Python ends, the thread may let go of a tensor, which ends the
+    # process by std::terminate() in PyTorch.
+    os._exit(0)
 
 
 def aborted():
     """A group is aborted while a call waits."""
     dist.init_process_group("ddp")
+    store = dist.distributed_c10d._get_default_store()
     if dist.get_rank() == 0:
         work = dist.all_reduce(full(1), async_op=True)
         dist.group.WORLD.abort()
         print(f"rank 0: {fails(ddp.ErrorKind.system, 'aborted', work.wait)}", flush=True)
+        store.set("has_aborted", "")
+    store.wait(["has_aborted"])  # the other rank does not leave before
 
 
 WANTED = sys.argv[2:]
