@@ -15,8 +15,8 @@ namespace {
 
 constexpr size_t kLastLines = 4;  // of stderr: the exception, and what a library wrote after it
 
-/// The words of Gloo, NCCL, MPI, PyTorch's store and the C library about peers, in lower case.
-/// Those about a peer's end are below.
+/// The words of Gloo, NCCL, MPI, PyTorch's store and the C library about peers, in lower case,
+/// without kLostPeerWords.
 constexpr std::string_view kWords[] = {
     "timed out",
     "timeout",
